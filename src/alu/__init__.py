@@ -1,0 +1,1 @@
+"""Test-time defence of image classifiers against adversarial attack, judged honestly."""

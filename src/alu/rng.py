@@ -1,0 +1,46 @@
+"""Random numbers: (seed, *names) -> torch.Generator. The only place that makes one."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+
+def derived_seed(seed: int, *names: object) -> int:
+    """A 63-bit seed that depends on the seed and on every name, so that two uses never share a stream."""
+    text = "\x1f".join([str(int(seed)), *map(str, names)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def generator(seed: int, *names: object, device: torch.device | str = "cpu") -> torch.Generator:
+    """A fresh generator for this seed and purpose; the global random state is neither read nor changed."""
+    made = torch.Generator(device=device)
+    made.manual_seed(derived_seed(seed, *names))
+    return made
+
+
+def normal_per_image(images: Tensor, shape: tuple[int, ...], seed: int, *names: object) -> Tensor:
+    """Normal noise [N, *shape] whose row depends on the content of its image, not on its place in the batch.
+
+    Content is the only thing that stays with an image when a batch is cut, shuffled or padded.
+    """
+    stream = torch.Generator()
+    rows = images.detach().to("cpu", torch.float32).contiguous()
+    noise = torch.empty((len(rows), *shape), dtype=torch.float32)
+    for row, out in zip(rows, noise, strict=True):
+        digest = hashlib.blake2b(row.numpy().tobytes(), digest_size=16).hexdigest()
+        stream.manual_seed(derived_seed(seed, *names, digest))
+        out.normal_(generator=stream)
+    return noise.to(images.device, images.dtype)
+
+
+def uniform_per_image(count: int, shape: tuple[int, ...], seed: int, *names: object, first: int = 0) -> Tensor:
+    """Uniform noise in [-1, 1), [count, *shape]; row i depends on the number first + i alone."""
+    stream = torch.Generator()
+    noise = torch.empty((count, *shape), dtype=torch.float32)
+    for index, out in enumerate(noise, start=first):
+        stream.manual_seed(derived_seed(seed, *names, index))
+        out.uniform_(-1.0, 1.0, generator=stream)
+    return noise

@@ -1,0 +1,126 @@
+"""Files that appear whole or not at all: bytes, JSON, safetensors, folders."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alu.errors import StorageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@contextmanager
+def explained(path: Path, doing: str = "write") -> Iterator[None]:
+    """Turn the system's errors about a path into one sentence each."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageError(
+                f"Cannot {doing} {path}: the disk is full. Free some space and run the command again."
+            ) from error
+        raise StorageError(f"Cannot {doing} {path}: {error.strerror or error}.") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary file beside `path` that takes its place when the block ends well, and vanishes otherwise."""
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            os.chmod(temporary, 0o644)
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
+    """The same for a folder; one that already stands there is replaced only if `is_ours` says it may be."""
+    if path.exists() and not (path.is_dir() and (is_ours(path) or not any(path.iterdir()))):
+        raise StorageError(f"{path} is already there and was not written by alu. Choose another place.")
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            yield temporary
+            os.chmod(temporary, 0o755)
+            if path.exists():
+                old = temporary.with_name(temporary.name + ".old")
+                os.replace(path, old)
+                os.replace(temporary, path)
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                os.replace(temporary, path)
+        finally:
+            with suppress(OSError):
+                shutil.rmtree(temporary)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON (two-space indent, keys in the order given)."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    with replacing(path) as temporary:
+        temporary.write_text(text)
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON, or say what is wrong with the file."""
+    with explained(path, "read"):
+        text = path.read_text()
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise StorageError(f"{path} is not valid JSON (line {error.lineno}: {error.msg}).") from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Write tensors as safetensors."""
+    from safetensors.torch import save_file
+
+    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with replacing(path) as temporary:
+        try:
+            save_file(ready, temporary, metadata=dict(metadata or {}))
+        except Exception as error:  # safetensors raises its own type for a full disk
+            if "No space left" in str(error):
+                raise OSError(errno.ENOSPC, "No space left on device") from error
+            raise
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read safetensors; anything else, a pickle above all, is refused without being opened by torch."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    with explained(path, "read"):
+        try:
+            loaded: dict[str, Tensor] = load_file(path)
+            return loaded
+        except SafetensorError as error:
+            raise StorageError(
+                f"{path} is not a whole safetensors file ({error}). Weights are only read from safetensors; "
+                "convert a .pt or .pth file first, or copy the file again if it was cut short."
+            ) from error
+
+
+def sha256(path: Path) -> str:
+    """The hexadecimal SHA-256 of a file."""
+    with explained(path, "read"), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

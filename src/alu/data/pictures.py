@@ -1,0 +1,134 @@
+"""Picture files -> uint8 tensors, decoded safely: one sentence for a file that is no picture, never a traceback."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alu.errors import AluError, DataError, UsageError
+from alu.storage import explained
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+EXTENSIONS = frozenset(
+    ".avif .bmp .dib .gif .ico .jfif .jp2 .jpe .jpeg .jpg .pbm .pcx .pgm .png .pnm .ppm .qoi .sgi .tga .tif .tiff "
+    ".webp".split()
+)
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+Size = int | tuple[int, int] | None
+
+
+def read_picture(path: str | Path, size: Size = None, channels: int | None = None) -> Tensor:
+    """The picture as a uint8 tensor [C, H, W]; C is 1, 3 or 4 as in the file unless `channels` is given.
+
+    `size` (H, W), or one number for both, scales the picture bicubically to cover that size and cuts out its centre.
+    """
+    place = Path(path)
+    with explained(place, "read"):
+        content = place.read_bytes()
+    return decode(content, str(place), size, channels)
+
+
+def decode(content: bytes, who: str, size: Size = None, channels: int | None = None) -> Tensor:
+    """The same for a picture's bytes; `who` names it in an error."""
+    from PIL import ImageOps
+    from PIL.Image import Resampling
+
+    shape = checked_size(size)
+    if channels is not None and channels not in MODES:
+        raise UsageError(f"channels={channels}: a picture has 1 (gray), 3 (RGB) or 4 (RGBA) channels.")
+    with opened(content, who) as picture:
+        ready = _to_mode(picture, MODES[channels or channels_of(picture)])
+        if shape is not None and ready.size != shape[::-1]:
+            ready = ImageOps.fit(ready, shape[::-1], Resampling.BICUBIC)
+        pixels = np.array(ready, dtype=np.uint8)
+    return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1).copy())
+
+
+@contextmanager
+def opened(content: bytes | Path, who: str) -> Iterator[Image]:
+    """An open picture whose header was read; every way in which it can be broken becomes a DataError."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content, formats=_formats()) as it:
+                yield it
+    except AluError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise DataError(
+            f"{who} has more than {Image.MAX_IMAGE_PIXELS} pixels, far more than any image here needs, "
+            "and was not decoded. Remove it or make it smaller."
+        ) from error
+    except Exception as error:  # each of Pillow's formats fails in its own way on a damaged file
+        reason = "its content is no known picture format" if isinstance(error, Image.UnidentifiedImageError) else error
+        raise DataError(f"{who} cannot be read as a picture ({reason}). Remove it or replace it.") from error
+
+
+def channels_of(picture: Image) -> int:
+    """How many channels keep everything that an open picture shows: 1, 3 or 4."""
+    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+        return 4
+    if picture.mode in ("1", "L") or picture.mode.startswith("I"):
+        return 1
+    return 3
+
+
+def find_pictures(paths: Iterable[str | Path] | str | Path) -> list[Path]:
+    """The files named, and all pictures in the folders named and below, each folder's sorted by name."""
+    found: list[Path] = []
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+        if path.is_dir():
+            found += [file for file in sorted(path.rglob("*")) if _is_picture(file, path)]
+        elif path.exists():
+            found.append(path)
+        else:
+            raise DataError(f"{path} does not exist. Give the path of a picture or of a folder with pictures.")
+    return list(dict.fromkeys(found))
+
+
+def checked_size(size: Size) -> tuple[int, int] | None:
+    """Height and width, both at least 1, or None."""
+    if size is None:
+        return None
+    shape = (size, size) if isinstance(size, int) else tuple(size)
+    if len(shape) != 2 or not all(isinstance(side, int) and 1 <= side <= 4096 for side in shape):
+        raise UsageError(f"size={size!r}: expected (height, width) or one number for both, from 1 to 4096.")
+    return shape[0], shape[1]
+
+
+def _is_picture(file: Path, root: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(root).parts)
+    return file.suffix.lower() in EXTENSIONS and not hidden and file.is_file()
+
+
+def _to_mode(picture: Image, mode: str) -> Image:
+    from PIL import Image
+
+    if picture.mode.startswith("I"):
+        # Pillow cuts 16-bit gray off at 255 instead of scaling it.
+        wide = np.asarray(picture, dtype=np.int64).clip(0, 65535)
+        picture = Image.fromarray(((wide + 128) // 257).astype(np.uint8))
+    elif picture.mode == "F":
+        raise ValueError("floating-point pictures have no agreed range; save it with 8 bits")
+    return picture if picture.mode == mode else picture.convert(mode)
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in Image.ID if name != "EPS")  # EPS would start Ghostscript, which runs programs

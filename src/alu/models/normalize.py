@@ -1,0 +1,28 @@
+"""Normalize: the layer that belongs inside a classifier, so that images outside it stay in [0, 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+class Normalize(nn.Module):
+    """(images - mean) / std, channel by channel."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        # Not saved with the weights: they are settings, and third-party checkpoints do not hold them.
+        self.register_buffer("mean", torch.tensor(list(mean)).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(list(std)).view(1, -1, 1, 1), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalised images, same shape."""
+        return (images - self.mean) / self.std

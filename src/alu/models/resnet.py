@@ -1,0 +1,271 @@
+"""Residual classifiers: the CIFAR family (20, 32, 44, 56), ResNet-18 and -50 for small pictures, wide ResNets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from alu.models.architecture import architecture
+from alu.models.normalize import CIFAR10, IMAGENET, Normalize
+
+
+class PadShortcut(nn.Module):
+    """The parameter-free shortcut of He et al. 2016: every second pixel, new channels filled with zeros."""
+
+    def __init__(self, extra: int) -> None:
+        super().__init__()
+        self.before, self.after = extra // 2, extra - extra // 2
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[N, C, H, W] -> [N, C + extra, H/2, W/2]."""
+        return F.pad(features[:, :, ::2, ::2], (0, 0, 0, 0, self.before, self.after))
+
+
+def projection(inputs: int, outputs: int, stride: int) -> nn.Module:
+    """The learned 1x1 shortcut; nothing where shapes already agree."""
+    if stride == 1 and inputs == outputs:
+        return nn.Identity()
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut."""
+
+    def __init__(self, inputs: int, planes: int, stride: int, *, padded: bool = False) -> None:
+        super().__init__()
+        self.outputs = planes
+        self.conv1 = nn.Conv2d(inputs, planes, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(planes)
+        self.conv2 = nn.Conv2d(planes, planes, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(planes)
+        pads = padded and stride > 1
+        self.shortcut = PadShortcut(planes - inputs) if pads else projection(inputs, planes, stride)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features after the block."""
+        out = F.relu(self.bn1(self.conv1(features)))
+        return F.relu(self.bn2(self.conv2(out)) + self.shortcut(features))
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3, 1x1 convolutions (four times as many channels at the end) and a shortcut."""
+
+    def __init__(self, inputs: int, planes: int, stride: int) -> None:
+        super().__init__()
+        self.outputs = 4 * planes
+        self.conv1 = nn.Conv2d(inputs, planes, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(planes)
+        self.conv2 = nn.Conv2d(planes, planes, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.conv3 = nn.Conv2d(planes, self.outputs, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(self.outputs)
+        self.shortcut = projection(inputs, self.outputs, stride)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features after the block."""
+        out = F.relu(self.bn1(self.conv1(features)))
+        out = F.relu(self.bn2(self.conv2(out)))
+        return F.relu(self.bn3(self.conv3(out)) + self.shortcut(features))
+
+
+class ResNet(nn.Module):
+    """A residual classifier from [0, 1] images [N, C, H, W] to logits [N, num_classes]; it normalises inside."""
+
+    def __init__(
+        self,
+        block: type[BasicBlock] | type[Bottleneck],
+        depths: Sequence[int],
+        widths: Sequence[int],
+        num_classes: int,
+        *,
+        channels: int,
+        stem_stride: int,
+        mean: Sequence[float],
+        std: Sequence[float],
+        padded: bool = False,
+    ) -> None:
+        super().__init__()
+        self.normalize = Normalize(_per_channel(mean, channels), _per_channel(std, channels))
+        self.conv1 = nn.Conv2d(channels, widths[0], 3, stem_stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        inputs = widths[0]
+        self.stages = len(depths)
+        for stage, (depth, width) in enumerate(zip(depths, widths, strict=True), start=1):
+            blocks: list[nn.Module] = []
+            for index in range(depth):
+                stride = 2 if stage > 1 and index == 0 else 1
+                made = (
+                    BasicBlock(inputs, width, stride, padded=padded)
+                    if block is BasicBlock
+                    else Bottleneck(inputs, width, stride)
+                )
+                blocks.append(made)
+                inputs = made.outputs
+            self.add_module(f"layer{stage}", nn.Sequential(*blocks))
+        self.linear = nn.Linear(inputs, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+
+    def features(self, images: Tensor) -> Tensor:
+        """Penultimate features [N, F]."""
+        out = F.relu(self.bn1(self.conv1(self.normalize(images))))
+        for stage in range(1, self.stages + 1):
+            out = self.get_submodule(f"layer{stage}")(out)
+        return out.mean((2, 3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits [N, num_classes]."""
+        logits: Tensor = self.linear(self.features(images))
+        return logits
+
+
+def _per_channel(values: Sequence[float], channels: int) -> list[float]:
+    """Published statistics where there is one per channel; their average for any other number of channels."""
+    return list(values) if len(values) == channels else [sum(values) / len(values)] * channels
+
+
+def _cifar(depth: int, num_classes: int, channels: int, mean: Sequence[float], std: Sequence[float]) -> ResNet:
+    blocks = [(depth - 2) // 6] * 3
+    return ResNet(
+        BasicBlock, blocks, (16, 32, 64), num_classes, channels=channels, stem_stride=1, mean=mean, std=std, padded=True
+    )
+
+
+@architecture
+def resnet20(
+    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
+) -> ResNet:
+    """CIFAR ResNet-20 (0.27 M parameters). The statistics are ImageNet's, as public checkpoints of it expect."""
+    return _cifar(20, num_classes, channels, mean, std)
+
+
+@architecture
+def resnet32(
+    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
+) -> ResNet:
+    """CIFAR ResNet-32 (0.46 M parameters)."""
+    return _cifar(32, num_classes, channels, mean, std)
+
+
+@architecture
+def resnet44(
+    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
+) -> ResNet:
+    """CIFAR ResNet-44 (0.66 M parameters)."""
+    return _cifar(44, num_classes, channels, mean, std)
+
+
+@architecture
+def resnet56(
+    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
+) -> ResNet:
+    """CIFAR ResNet-56 (0.85 M parameters)."""
+    return _cifar(56, num_classes, channels, mean, std)
+
+
+@architecture
+def resnet18(
+    num_classes: int = 10,
+    channels: int = 3,
+    size: int = 32,
+    width: int = 64,
+    mean: Sequence[float] = CIFAR10[0],
+    std: Sequence[float] = CIFAR10[1],
+) -> ResNet:
+    """ResNet-18 for small pictures; `width` 64 is the usual one, 16 costs 35 M multiply-adds at 32 pixels."""
+    widths = (width, 2 * width, 4 * width, 8 * width)
+    stride = _stem_stride(size)
+    return ResNet(
+        BasicBlock, (2, 2, 2, 2), widths, num_classes, channels=channels, stem_stride=stride, mean=mean, std=std
+    )
+
+
+@architecture
+def resnet50(
+    num_classes: int = 10,
+    channels: int = 3,
+    size: int = 32,
+    width: int = 64,
+    mean: Sequence[float] = CIFAR10[0],
+    std: Sequence[float] = CIFAR10[1],
+) -> ResNet:
+    """ResNet-50 for small pictures, the paper's classifier."""
+    widths = (width, 2 * width, 4 * width, 8 * width)
+    stride = _stem_stride(size)
+    return ResNet(
+        Bottleneck, (3, 4, 6, 3), widths, num_classes, channels=channels, stem_stride=stride, mean=mean, std=std
+    )
+
+
+def _stem_stride(size: int) -> int:
+    """Keep the first stage near 32 pixels: larger pictures are halved once at the stem."""
+    return 1 if size <= 32 else 2
+
+
+class WideBlock(nn.Module):
+    """Pre-activation block of a wide ResNet."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm2d(inputs)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+        self.projects = not same
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features after the block."""
+        active = F.relu(self.bn1(features))
+        # A projected shortcut starts from the activation, an identity one from the raw features.
+        shortcut = self.shortcut(active) if self.projects else features
+        out: Tensor = self.conv2(F.relu(self.bn2(self.conv1(active)))) + shortcut
+        return out
+
+
+class WideResNet(nn.Module):
+    """A wide residual classifier (Zagoruyko and Komodakis 2016) from [0, 1] images to logits."""
+
+    def __init__(
+        self, depth: int, factor: int, num_classes: int, channels: int, mean: Sequence[float], std: Sequence[float]
+    ) -> None:
+        super().__init__()
+        self.normalize = Normalize(_per_channel(mean, channels), _per_channel(std, channels))
+        self.conv1 = nn.Conv2d(channels, 16, 3, 1, 1, bias=False)
+        inputs = 16
+        blocks: list[nn.Module] = []
+        for stage, base in enumerate((16, 32, 64)):
+            for index in range((depth - 4) // 6):
+                blocks.append(WideBlock(inputs, base * factor, 2 if stage and index == 0 else 1))
+                inputs = base * factor
+        self.blocks = nn.Sequential(*blocks)
+        self.bn = nn.BatchNorm2d(inputs)
+        self.linear = nn.Linear(inputs, num_classes)
+
+    def features(self, images: Tensor) -> Tensor:
+        """Penultimate features [N, F]."""
+        out = self.blocks(self.conv1(self.normalize(images)))
+        return torch.relu(self.bn(out)).mean((2, 3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits [N, num_classes]."""
+        logits: Tensor = self.linear(self.features(images))
+        return logits
+
+
+@architecture
+def wide_resnet(
+    num_classes: int = 10,
+    depth: int = 28,
+    factor: int = 10,
+    channels: int = 3,
+    mean: Sequence[float] = CIFAR10[0],
+    std: Sequence[float] = CIFAR10[1],
+) -> WideResNet:
+    """WRN-`depth`-`factor`."""
+    return WideResNet(depth, factor, num_classes, channels, mean, std)

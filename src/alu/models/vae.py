@@ -1,0 +1,80 @@
+"""A convolutional VAE with a spatial latent code, made so that one decoder pass is cheap on a CPU."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from alu.models.architecture import architecture
+
+
+class SmoothBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut, with SiLU: smooth, so that second derivatives of the decoder exist."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(width, width, 3, 1, 1)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features after the block."""
+        out: Tensor = features + self.conv2(F.silu(self.conv1(F.silu(features))))
+        return out
+
+
+class VAE(nn.Module):
+    """Encoder and decoder for images in [0, 1].
+
+    `encode(images) -> (mean, logvar)`, each [N, latent, H/4, W/4]; `decode(code) -> images` in (0, 1).
+    No layer works at full resolution: the first and the last convolution fold 2x2 pixels into channels, which is what
+    makes a latent step cheap. There is no normalisation layer, so an image never depends on its batch.
+    """
+
+    stride = 4
+
+    def __init__(self, channels: int, latent: int, width: int) -> None:
+        super().__init__()
+        self.channels, self.latent = channels, latent
+        half = width // 2
+        self.encoder = nn.Sequential(
+            nn.PixelUnshuffle(2),
+            nn.Conv2d(4 * channels, half, 3, 1, 1),
+            SmoothBlock(half),
+            nn.PixelUnshuffle(2),
+            nn.Conv2d(4 * half, width, 1),
+            SmoothBlock(width),
+            nn.SiLU(),
+            nn.Conv2d(width, 2 * latent, 3, 1, 1),
+        )
+        self.decoder = nn.Sequential(
+            nn.Conv2d(latent, width, 3, 1, 1),
+            SmoothBlock(width),
+            nn.Conv2d(width, 4 * half, 1),
+            nn.PixelShuffle(2),
+            SmoothBlock(half),
+            nn.SiLU(),
+            nn.Conv2d(half, 4 * channels, 3, 1, 1),
+            nn.PixelShuffle(2),
+        )
+
+    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of the code, each [N, latent, H/4, W/4]."""
+        mean, logvar = self.encoder(images - 0.5).chunk(2, dim=1)
+        # Bounded, so that one odd image cannot make the loss infinite.
+        return mean, logvar.clamp(-12.0, 4.0)
+
+    def decode(self, code: Tensor) -> Tensor:
+        """Images in (0, 1), [N, channels, 4h, 4w] for a code [N, latent, h, w]."""
+        # Four times the slope: pixels at 0 or 1 stay reachable with moderate activations.
+        return torch.sigmoid(4.0 * self.decoder(code))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Reconstructions through the encoder's mean."""
+        return self.decode(self.encode(images)[0])
+
+
+@architecture
+def vae(channels: int = 3, latent: int = 16, width: int = 96) -> VAE:
+    """The bundled VAE's architecture; pictures of any height and width divisible by 4."""
+    return VAE(channels, latent, width)

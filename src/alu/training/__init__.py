@@ -1,0 +1,1 @@
+"""Training of classifiers and purifiers: one loop, one class per objective, recipes as functions."""

@@ -1,0 +1,102 @@
+"""Everything a run needs to go on exactly where it stopped, as one safetensors file and nothing that can run code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from alu.errors import StorageError
+from alu.storage import write_tensors
+
+
+@dataclass
+class Progress:
+    """Where a run stands: steps done, and the best figure so far with the step it was measured at."""
+
+    step: int = 0
+    best: float | None = None
+    best_step: int = 0
+    seconds: float = 0.0
+
+
+class Average:
+    """A running average of all floating-point weights and statistics; early on it follows quickly."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int) -> None:
+        """Move towards the current weights."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        for name, tensor in model.state_dict().items():
+            kept = self.state[name]
+            if kept.is_floating_point():
+                kept.lerp_(tensor, 1.0 - decay)
+            else:
+                kept.copy_(tensor)
+
+
+def save_checkpoint(
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: Average | None,
+    progress: Progress,
+    configuration: dict[str, Any],
+) -> None:
+    """Write a checkpoint atomically."""
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    if average is not None:
+        tensors |= {f"average.{name}": tensor for name, tensor in average.state.items()}
+    for index, slots in optimizer.state_dict()["state"].items():
+        for slot, value in slots.items():
+            if value is not None:
+                tensors[f"optimizer.{index}.{slot}"] = torch.as_tensor(value)
+    metadata = {"progress": json.dumps(vars(progress)), "configuration": json.dumps(configuration, sort_keys=True)}
+    write_tensors(path, {name: tensor.clone() for name, tensor in tensors.items()}, metadata)
+
+
+def load_checkpoint(
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: Average | None,
+    configuration: dict[str, Any],
+) -> Progress:
+    """Put a run back where it stood; refused when it was configured otherwise."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError) as error:
+        raise StorageError(f"{path} is not a whole checkpoint ({error}). Delete it to start afresh.") from error
+    before = json.loads(metadata.get("configuration", "{}"))
+    now = json.loads(json.dumps(configuration))
+    if before != now:
+        different = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+        raise StorageError(
+            f"{path} belongs to a run with other settings (different: {', '.join(different)}). "
+            "Resume with the old settings, or choose another run folder."
+        )
+    model.load_state_dict(_part(tensors, "model."))
+    if average is not None:
+        for name, tensor in _part(tensors, "average.").items():
+            average.state[name].copy_(tensor)
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in _part(tensors, "optimizer.").items():
+        index, slot = name.split(".", 1)
+        state.setdefault(int(index), {})[slot] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    return Progress(**json.loads(metadata["progress"]))
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,115 @@
+"""What a training minimises: one class per objective, each a loss and the figures to watch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from alu.training.batches import Batch
+
+
+class Objective(ABC):
+    """A loss to minimise, and figures measured on held-out images to choose the best weights by."""
+
+    better: str = "higher"
+    """Whether the first figure of `measure` should grow ("higher") or shrink ("lower")."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The mean loss of a batch, and named parts of it for the curve."""
+
+    @abstractmethod
+    def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Per-image figures [N] on held-out images; the first one decides which weights are best."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for a card or a checkpoint."""
+        return {"name": type(self).__name__, **vars(self)}
+
+
+class Classification(Objective):
+    """Cross-entropy on clean images, with label smoothing as an option."""
+
+    def __init__(self, smoothing: float = 0.0) -> None:
+        self.smoothing = smoothing
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean cross-entropy."""
+        logits = model(batch.images)
+        loss = F.cross_entropy(logits, batch.labels, label_smoothing=self.smoothing)
+        return loss, {"accuracy": (logits.argmax(1) == batch.labels).float().mean()}
+
+    def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Accuracy and cross-entropy."""
+        logits = model(images)
+        return {
+            "accuracy": (logits.argmax(1) == labels).float(),
+            "cross_entropy": F.cross_entropy(logits, labels, reduction="none"),
+        }
+
+
+class Autoencoding(Objective):
+    """The negative evidence bound of a VAE whose decoder is Gaussian with a fixed `sigma`, in nats per image.
+
+    ||x̂ - x||² / (2σ²) + KL(q(z|x) || N(0, I)). Sigma sets how sharp reconstructions become: 0.02 keeps four fifths of
+    a CIFAR-10 classifier's answers, 0.05 only two fifths.
+    """
+
+    better = "lower"
+
+    def __init__(self, sigma: float = 0.02) -> None:
+        self.sigma = sigma
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean bound per image."""
+        mean, logvar = model.encode(batch.images)  # type: ignore[operator]
+        code = mean + batch.draws.normal(mean) * (0.5 * logvar).exp()
+        error = (model.decode(code) - batch.images).square().flatten(1).sum(1)  # type: ignore[operator]
+        divergence = 0.5 * (mean.square() + logvar.exp() - 1.0 - logvar).flatten(1).sum(1)
+        loss = (error / (2.0 * self.sigma**2) + divergence).mean()
+        pixels = batch.images[0].numel()
+        return loss, {"rmse": (error.mean() / pixels).sqrt(), "kl": divergence.mean()}
+
+    def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Squared error per pixel through the encoder's mean, and the divergence."""
+        mean, logvar = model.encode(images)  # type: ignore[operator]
+        error = (model.decode(mean) - images).square().flatten(1).mean(1)  # type: ignore[operator]
+        divergence = 0.5 * (mean.square() + logvar.exp() - 1.0 - logvar).flatten(1).sum(1)
+        return {"squared_error": error, "kl": divergence}
+
+
+class Step(nn.Module):
+    """Model and objective as one module whose `forward` is the loss.
+
+    Distributed wrappers synchronise gradients only around `forward`, and objectives call more than a model's forward.
+    """
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.model, self.objective = model, objective
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch and its named parts."""
+        return self.objective.loss(self.model, batch)
+
+
+@torch.no_grad()
+def measured(
+    objective: Objective, model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500
+) -> dict[str, float]:
+    """Means of the objective's figures over held-out images; the model's mode is left as it was."""
+    training = model.training
+    model.eval()
+    try:
+        sums: dict[str, float] = {}
+        for start in range(0, len(images), batch_size):
+            part = slice(start, start + batch_size)
+            for name, values in objective.measure(model, images[part], labels[part]).items():
+                sums[name] = sums.get(name, 0.0) + float(values.double().sum())
+        return {name: total / len(images) for name, total in sums.items()}
+    finally:
+        model.train(training)

@@ -1,0 +1,59 @@
+"""Settings of one training run, and the learning rate they give each step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from alu.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; two runs with equal settings, data and seed end with equal weights (one process, one CPU)."""
+
+    epochs: int = 10
+    batch_size: int = 128
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    schedule: Literal["one-cycle", "cosine", "steps", "constant"] = "one-cycle"
+    warmup: float = 0.2
+    """Share of all steps in which a one-cycle rate rises."""
+    drops: tuple[tuple[int, float], ...] = ()
+    """For "steps": (epoch, share of the initial rate from there on)."""
+    average: float = 0.0
+    """Decay of the running average of the weights; 0 keeps none."""
+    augment: Literal["none", "flip", "crop-flip"] = "none"
+    clip: float = 0.0
+    """Largest gradient norm; 0 leaves gradients alone."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "lr"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"Training needs {name} above 0; it is {getattr(self, name)}.")
+        if not 0.0 <= self.average < 1.0:
+            raise UsageError(f"average is a decay in [0, 1), such as 0.999; it is {self.average}.")
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for a card or a checkpoint."""
+        return {**asdict(self), "drops": [list(drop) for drop in self.drops]}
+
+    def rate(self, step: int, steps: int, epoch: int) -> float:
+        """The learning rate of this step out of `steps`."""
+        done = step / max(1, steps)
+        if self.schedule == "one-cycle":
+            if done < self.warmup:
+                return self.lr * max(done / self.warmup, 1e-3)
+            return self.lr * max((1.0 - done) / (1.0 - self.warmup), 1e-3)
+        if self.schedule == "cosine":
+            return self.lr * max(0.5 * (1.0 + math.cos(math.pi * done)), 1e-3)
+        if self.schedule == "steps":
+            share = 1.0
+            for start, factor in self.drops:
+                share = factor if epoch >= start else share
+            return self.lr * share
+        return self.lr

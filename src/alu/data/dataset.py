@@ -9,16 +9,17 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from alu.errors import InputError, UsageError
-from alu.rng import generator
+from alu.data.splits import drawn
+from alu.errors import InputError
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Labelled images of one size.
 
-    `pixels` is [N, C, H, W], uint8 in 0..255 or floating point in [0, 1]; `images` is the same as float32 in [0, 1].
-    `labels` is int64 [N]; `indices` says where each image stood in its source, so that a figure can name it.
+    `pixels` is [N, C, H, W], uint8 in 0..255 or floating point in [0, 1]; `images` is the same as float32 in
+    [0, 1]. `labels` is int64 [N]; `indices` says where each image stood in its source, so that a figure can
+    name it.
     """
 
     pixels: Tensor
@@ -65,18 +66,13 @@ class Dataset:
     def take(self, chosen: Tensor | Sequence[int], split: str | None = None) -> Dataset:
         """The images at these positions, in this order."""
         at = torch.as_tensor(chosen, dtype=torch.int64)
-        return Dataset(
-            self.pixels[at], self.labels[at], self.classes, self.name, split or self.split, self.indices[at]
-        )
+        return Dataset(self.pixels[at], self.labels[at], self.classes, self.name, split or self.split, self.indices[at])
 
     def draw(self, n: int | None, seed: int = 0) -> Dataset:
         """`n` images drawn without replacement by this seed; a larger `n` begins with the same images."""
         if n is None:
             return self
-        if not 1 <= n <= len(self):
-            raise UsageError(f"{self.name} {self.split} holds {len(self)} images; n={n} cannot be drawn from it.")
-        order = torch.randperm(len(self), generator=generator(seed, "draw", self.name, self.split))
-        return self.take(order[:n])
+        return self.take(drawn(len(self), n, seed, self.name, self.split))
 
 
 def as_images(pixels: Tensor) -> Tensor:

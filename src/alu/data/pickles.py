@@ -1,7 +1,7 @@
 """CIFAR's pickled batches, read without running anything that is inside them.
 
-A pickle is a program. This reader knows the five names that numpy writes into a batch, replaces each by a stand-in
-that only keeps the values, and refuses every other name before it is looked up.
+A pickle is a program. This reader knows the five names that numpy writes into a batch, replaces each by a
+stand-in that only keeps the values, and refuses every other name before it is looked up.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from alu.errors import DataError, UntrustedError
 
 
 def read_pickled(content: bytes, who: str) -> dict[str, Any]:
-    """The dictionary of a pickled batch; arrays in it become uint8 NumPy arrays, everything else stays as it is."""
+    """The dictionary of a pickled batch; its arrays become uint8 NumPy arrays, the rest stays as it is."""
     try:
         value = _Reader(io.BytesIO(content), encoding="latin1").load()
-    except (DataError, UntrustedError):
-        raise
+    except UntrustedError as error:
+        raise UntrustedError(f"{who} is refused. {error}") from None
     except Exception as error:  # a damaged pickle can raise nearly anything
         raise DataError(f"{who} is not a pickled CIFAR batch ({error}). Get a fresh copy of the archive.") from error
     if not isinstance(value, dict):
@@ -57,11 +57,9 @@ class _Array:
             _, shape, dtype, fortran, content = self.state
             data = content.encode("latin1") if isinstance(content, str) else bytes(content)
             if dtype.code not in ("u1", b"u1"):
-                raise DataError(f"{who} has type {dtype.code!r}; CIFAR pixels are unsigned bytes (u1).")
+                raise TypeError(f"its type is {dtype.code!r}; CIFAR's pixels are unsigned bytes")
             return np.frombuffer(data, np.uint8).reshape(shape, order="F" if fortran else "C")
         except (TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, DataError):
-                raise
             raise DataError(f"{who} is not a whole array ({error}). Get a fresh copy of the archive.") from error
 
 

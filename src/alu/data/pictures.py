@@ -1,4 +1,4 @@
-"""Picture files -> uint8 tensors, decoded safely: one sentence for a file that is no picture, never a traceback."""
+"""Picture files -> uint8 tensors, decoded safely; a file that is no picture gives one sentence."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from alu.errors import AluError, DataError, UsageError
 from alu.storage import explained
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-EXTENSIONS = frozenset(
-    ".avif .bmp .dib .gif .ico .jfif .jp2 .jpe .jpeg .jpg .pbm .pcx .pgm .png .pnm .ppm .qoi .sgi .tga .tif .tiff "
-    ".webp".split()
-)
+# fmt: off
+EXTENSIONS = frozenset({
+    ".avif", ".bmp", ".dib", ".gif", ".ico", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pcx",
+    ".pgm", ".png", ".pnm", ".ppm", ".qoi", ".sgi", ".tga", ".tif", ".tiff", ".webp",
+})
+# fmt: on
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 Size = int | tuple[int, int] | None
 
@@ -31,7 +30,8 @@ Size = int | tuple[int, int] | None
 def read_picture(path: str | Path, size: Size = None, channels: int | None = None) -> Tensor:
     """The picture as a uint8 tensor [C, H, W]; C is 1, 3 or 4 as in the file unless `channels` is given.
 
-    `size` (H, W), or one number for both, scales the picture bicubically to cover that size and cuts out its centre.
+    `size` (H, W), or one number for both, scales the picture bicubically to cover that size and cuts out its
+    centre.
     """
     place = Path(path)
     with explained(place, "read"):
@@ -41,25 +41,20 @@ def read_picture(path: str | Path, size: Size = None, channels: int | None = Non
 
 def decode(content: bytes, who: str, size: Size = None, channels: int | None = None) -> Tensor:
     """The same for a picture's bytes; `who` names it in an error."""
-    from PIL import ImageOps
-    from PIL.Image import Resampling
-
     shape = checked_size(size)
     if channels is not None and channels not in MODES:
         raise UsageError(f"channels={channels}: a picture has 1 (gray), 3 (RGB) or 4 (RGBA) channels.")
     with opened(content, who) as picture:
         ready = _to_mode(picture, MODES[channels or channels_of(picture)])
         if shape is not None and ready.size != shape[::-1]:
-            ready = ImageOps.fit(ready, shape[::-1], Resampling.BICUBIC)
+            ready = ImageOps.fit(ready, shape[::-1], Image.Resampling.BICUBIC)
         pixels = np.array(ready, dtype=np.uint8)
     return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1).copy())
 
 
 @contextmanager
-def opened(content: bytes | Path, who: str) -> Iterator[Image]:
+def opened(content: bytes | Path, who: str) -> Iterator[Image.Image]:
     """An open picture whose header was read; every way in which it can be broken becomes a DataError."""
-    from PIL import Image
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -73,11 +68,11 @@ def opened(content: bytes | Path, who: str) -> Iterator[Image]:
             "and was not decoded. Remove it or make it smaller."
         ) from error
     except Exception as error:  # each of Pillow's formats fails in its own way on a damaged file
-        reason = "its content is no known picture format" if isinstance(error, Image.UnidentifiedImageError) else error
+        reason = "its content is no known picture format" if isinstance(error, UnidentifiedImageError) else error
         raise DataError(f"{who} cannot be read as a picture ({reason}). Remove it or replace it.") from error
 
 
-def channels_of(picture: Image) -> int:
+def channels_of(picture: Image.Image) -> int:
     """How many channels keep everything that an open picture shows: 1, 3 or 4."""
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         return 4
@@ -114,9 +109,7 @@ def _is_picture(file: Path, root: Path) -> bool:
     return file.suffix.lower() in EXTENSIONS and not hidden and file.is_file()
 
 
-def _to_mode(picture: Image, mode: str) -> Image:
-    from PIL import Image
-
+def _to_mode(picture: Image.Image, mode: str) -> Image.Image:
     if picture.mode.startswith("I"):
         # Pillow cuts 16-bit gray off at 255 instead of scaling it.
         wide = np.asarray(picture, dtype=np.int64).clip(0, 65535)
@@ -128,7 +121,5 @@ def _to_mode(picture: Image, mode: str) -> Image:
 
 @cache
 def _formats() -> tuple[str, ...]:
-    from PIL import Image
-
     Image.init()
     return tuple(name for name in Image.ID if name != "EPS")  # EPS would start Ghostscript, which runs programs

@@ -9,19 +9,24 @@ from alu.errors import DataError, UsageError, nearest
 from alu.rng import generator
 
 SPLITS = ("train", "calibration", "validation", "test")
+SHARES = {
+    "calibration": 0.15,
+    "validation": 0.05,
+    "test": 0.10,
+}  # of the user's own images; train gets the rest
 
 
-def check_split(split: str) -> None:
+def check_split(split: str, known: tuple[str, ...] = SPLITS) -> None:
     """Refuse a split that does not exist."""
-    if split not in SPLITS:
-        raise UsageError(f"There is no split {split!r}. {nearest(split, list(SPLITS))}")
+    if split not in known:
+        raise UsageError(f"There is no split {split!r}. {nearest(split, list(known))}")
 
 
 def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "train") -> dict[str, Tensor]:
-    """Split positions 0..N-1 into `held_out` parts of the sizes given and the `rest`, each with every class in proportion.
+    """Positions 0..N-1 split into `held_out` parts of the sizes given and the `rest`.
 
-    A part takes its images class by class from a seeded shuffle, so parts never overlap and do not depend on each
-    other's order. Positions inside a part are ascending.
+    Each has every class in proportion. A part takes its images class by class from a seeded shuffle, so parts
+    never overlap and do not depend on each other's order. Positions inside a part are ascending.
     """
     total = len(labels)
     if sum(held_out.values()) >= total:
@@ -32,7 +37,7 @@ def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "t
     shuffled = torch.randperm(total, generator=generator(seed, "split"))
     # Rank within its class, divided by the class's size: a key by which every prefix is class-balanced.
     key = torch.empty(total, dtype=torch.float64)
-    for label in labels.unique():
+    for label in torch.unique(labels):
         members = shuffled[labels[shuffled] == label]
         key[members] = (torch.arange(len(members), dtype=torch.float64) + 0.5) / len(members)
     order = shuffled[torch.argsort(key[shuffled], stable=True)]
@@ -43,3 +48,33 @@ def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "t
         start += size
     parts[rest] = order[start:].sort().values
     return parts
+
+
+def own_part(labels: Tensor, split: str, given: dict[str, Tensor] | None = None) -> Tensor:
+    """Positions of one split, or of "all", among the user's own images.
+
+    `given` holds positions of splits that the user made; only the other images are divided, always by the
+    same seed, so that two calls never mix up what is trained on and what is measured on.
+    """
+    check_split(split, (*SPLITS, "all"))
+    positions = torch.arange(len(labels))
+    given = given or {}
+    if split == "all":
+        return positions
+    if split in given:
+        return given[split]
+    taken = torch.zeros(len(labels), dtype=torch.bool)
+    for part in given.values():
+        taken[part] = True
+    free = positions[~taken]
+    sizes = {name: max(1, round(share * len(free))) for name, share in SHARES.items() if name not in given}
+    return free[disjoint(labels[free], sizes, seed=0)[split]]
+
+
+def drawn(total: int, n: int | None, seed: int, name: str, split: str) -> Tensor:
+    """`n` of the positions 0..total-1, drawn without replacement; a larger `n` begins with the same ones."""
+    if n is None:
+        return torch.arange(total)
+    if not 1 <= n <= total:
+        raise UsageError(f"{name} {split} holds {total} images; n={n} cannot be drawn from it.")
+    return torch.randperm(total, generator=generator(seed, "draw", name, split))[:n]

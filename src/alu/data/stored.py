@@ -1,4 +1,4 @@
-"""Data sets in the cache: decoded once, then read from one safetensors file, and only the half that is asked for."""
+"""Data sets in the cache: decoded once, then read from one safetensors file, half by half."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from alu.data.archives import fingerprint
@@ -49,12 +50,13 @@ class Stored:
     def half(self, which: str) -> Half:
         """Pixels and int64 labels of "train" or "test"; pixels stay on disk until they are used."""
         return self._read(
-            lambda file: (file.get_tensor(f"{which}_pixels"), file.get_tensor(f"{which}_labels").to(torch.int64))
+            lambda file: (
+                file.get_tensor(f"{which}_pixels"),
+                file.get_tensor(f"{which}_labels").to(torch.int64),
+            )
         )
 
     def _read(self, use: Callable[[Any], T]) -> T:
-        from safetensors import SafetensorError, safe_open
-
         with explained(self.path, "read"):
             try:
                 with safe_open(self.path, framework="pt") as file:
@@ -76,9 +78,12 @@ def store(path: Path, halves: Mapping[str, Half], classes: tuple[str, ...], sour
 
 
 def stored(
-    name: str, title: str, place: Path | None, build: Callable[[Path], tuple[dict[str, Half], tuple[str, ...]]]
+    name: str,
+    title: str,
+    place: Path | None,
+    build: Callable[[Path], tuple[dict[str, Half], tuple[str, ...]]],
 ) -> Stored:
-    """The cached copy of the data set in `place`, made by `build` the first time; without a place, the only copy."""
+    """The cached copy of the data set in `place`, made by `build` at first; without a place, the only one."""
     if place is not None:
         path = cache_folder() / f"{name}-{fingerprint(place)}.safetensors"
         if path.exists():
@@ -92,14 +97,15 @@ def stored(
         places = ", ".join(copy.source for copy in copies)
         raise DataError(f"{title} was read from several places ({places}). Say with root= which one is meant.")
     raise DataError(
-        f"{title} is not here. Get its official archive and give root= its path, or the path of the folder it is in; "
-        "afterwards root= is no longer needed."
+        f"{title} is not here. Get its official archive and give root= its path, or the path of the folder "
+        "it is in; afterwards root= is no longer needed."
     )
 
 
 def cached_copies(name: str) -> list[Stored]:
     """Every copy of this data set in the cache."""
-    return [Stored(path) for path in sorted(cache_folder().glob(f"{name}*.safetensors"))]
+    patterns = (f"{name}.safetensors", f"{name}-*.safetensors")  # not name*: cifar10 would find cifar100
+    return [Stored(path) for pattern in patterns for path in sorted(cache_folder().glob(pattern))]
 
 
 def held_out_parts(labels: Tensor) -> dict[str, Tensor]:

@@ -1,19 +1,30 @@
 """Classifiers and generators, and the weights that come with the package."""
 
+from alu.models.architecture import rebuild
+from alu.models.cards import Card, card, load, load_file, load_weights, names, save, weight_hash
 from alu.models.normalize import Normalize
 from alu.models.resnet import resnet18, resnet20, resnet32, resnet44, resnet50, resnet56, wide_resnet
 from alu.models.unet import unet
 from alu.models.vae import vae
 
 __all__ = [
+    "Card",
     "Normalize",
+    "card",
+    "load",
+    "load_file",
+    "load_weights",
+    "names",
+    "rebuild",
     "resnet18",
     "resnet20",
     "resnet32",
     "resnet44",
     "resnet50",
     "resnet56",
+    "save",
     "unet",
     "vae",
+    "weight_hash",
     "wide_resnet",
 ]

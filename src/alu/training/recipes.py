@@ -55,17 +55,30 @@ def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
 def cifar10_vae() -> Recipe:
     """The bundled VAE for CIFAR-10: 8x8x16 code, decoder of 25 M multiply-adds."""
     settings = Settings(
-        epochs=14, batch_size=128, optimizer="adam", lr=2e-3, schedule="one-cycle", warmup=0.1, augment="flip",
+        epochs=14,
+        batch_size=128,
+        optimizer="adam",
+        lr=2e-3,
+        schedule="one-cycle",
+        warmup=0.1,
+        augment="flip",
         average=0.999,
     )
-    return Recipe("cifar10", lambda: models.vae(), Autoencoding(sigma=0.02), settings)
+    return Recipe("cifar10", models.vae, Autoencoding(sigma=0.02), settings)
 
 
 def cifar10_standard() -> Recipe:
     """A clean CIFAR-10 classifier that is cheap to attack: ResNet-18 of width 16, 35 M multiply-adds."""
     settings = Settings(
-        epochs=24, batch_size=128, optimizer="sgd", lr=0.2, weight_decay=5e-4, schedule="one-cycle", warmup=0.2,
-        augment="crop-flip", average=0.998,
+        epochs=24,
+        batch_size=128,
+        optimizer="sgd",
+        lr=0.2,
+        weight_decay=5e-4,
+        schedule="one-cycle",
+        warmup=0.2,
+        augment="crop-flip",
+        average=0.998,
     )
     return Recipe("cifar10", lambda: models.resnet18(width=16), Classification(), settings)
 

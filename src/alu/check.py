@@ -1,0 +1,75 @@
+"""Checks of what comes in: images, labels, logits. Each failure is one sentence that says what to do."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import torch
+from torch import Tensor
+
+from alu.errors import InputError
+
+
+class AluWarning(UserWarning):
+    """Something is probably not what the user meant, but the work goes on."""
+
+
+def check_images(images: Tensor, who: str) -> None:
+    """Refuse anything but floating-point images [N, C, H, W] in [0, 1]."""
+    if not isinstance(images, Tensor):
+        raise InputError(f"{who} needs a tensor of images; it was given {type(images).__name__}.")
+    if images.ndim != 4:
+        raise InputError(f"{who} needs images [N, C, H, W]; these have shape {list(images.shape)}.")
+    if not images.is_floating_point():
+        raise InputError(f"{who} needs floating-point images in [0, 1]; these are {images.dtype}. Divide by 255 first.")
+    if images.numel() == 0:
+        return
+    low, high = (float(value) for value in torch.aminmax(images.detach()))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError(f"{who} was given images with NaN or infinite pixels. Remove or repair them first.")
+    if low < -1e-6 or high > 1 + 1e-6:
+        advice = "Divide by 255." if high > 2 and low >= 0 else "Move normalisation into the classifier (Normalize)."
+        raise InputError(f"{who} needs images in [0, 1]; these run from {low:.4g} to {high:.4g}. {advice}")
+
+
+def check_labels(labels: Tensor, count: int, classes: int | None, who: str) -> None:
+    """Refuse labels that do not fit the images or the classes."""
+    if labels.shape != (count,) or labels.is_floating_point():
+        raise InputError(
+            f"{who} needs one whole-number label per image, shape [{count}]; "
+            f"it was given {labels.dtype} of shape {list(labels.shape)}."
+        )
+    if count and (int(labels.min()) < 0 or (classes is not None and int(labels.max()) >= classes)):
+        upper = "" if classes is None else f" to {classes - 1}"
+        raise InputError(
+            f"{who}: labels must run from 0{upper}; these run from {int(labels.min())} to {int(labels.max())}."
+        )
+
+
+def check_logits(logits: object, count: int, who: str) -> Tensor:
+    """The classifier's answer as a tensor [N, classes]; anything else is refused."""
+    if not isinstance(logits, Tensor):
+        try:
+            logits = torch.as_tensor(logits)
+        except Exception as error:
+            raise InputError(f"{who} must return logits as a tensor; it returned {type(logits).__name__}.") from error
+    if logits.ndim != 2 or logits.shape[0] != count or logits.shape[1] < 2:
+        raise InputError(
+            f"{who} must return logits [N, classes] with at least 2 classes for N={count} images; "
+            f"it returned shape {list(logits.shape)}."
+        )
+    if not bool(torch.isfinite(logits.detach()).all()):
+        raise InputError(f"{who} returned NaN or infinite logits. Check its weights and its normalisation.")
+    return logits
+
+
+def look_like_probabilities(logits: Tensor) -> bool:
+    """Whether every row is non-negative and sums to 1, as a softmax's output does and logits practically never do."""
+    rows = logits.detach()
+    return bool((rows >= 0).all()) and bool(((rows.sum(1) - 1).abs() < 1e-3).all())
+
+
+def warn(message: str) -> None:
+    """Warn the caller's caller, once per place."""
+    warnings.warn(message, AluWarning, stacklevel=3)

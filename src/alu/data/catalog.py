@@ -1,0 +1,93 @@
+"""The known data sets by name, and one door to all of them: a name, a folder or an .npz file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from alu.data.bundled import FOLDER, SAMPLE_SPLITS, sample
+from alu.data.cifar10 import cifar10, find_cifar10
+from alu.data.cifar100 import cifar100, find_cifar100
+from alu.data.dataset import Dataset
+from alu.data.fashion_mnist import DEBIAN, fashion_mnist, find_fashion_mnist
+from alu.data.folder import folder
+from alu.data.npz import npz
+from alu.data.pictures import Size
+from alu.data.splits import SPLITS
+from alu.data.stored import Stored, cached_copies
+from alu.data.tiny_imagenet import find_tiny_imagenet, tiny_imagenet
+from alu.errors import DataError, UsageError, nearest
+
+Root = str | Path | None
+
+
+@dataclass(frozen=True)
+class Known:
+    """A data set with a name: what it is, how it is read, and where its images come from."""
+
+    about: str
+    load: Callable[[str, int | None, int, Root], Dataset]
+    find: Callable[[Root], Stored | Path]
+    splits: tuple[str, ...] = SPLITS
+
+
+def _load_sample(split: str, n: int | None, seed: int, _: Root) -> Dataset:
+    return sample(split, n, seed)
+
+
+KNOWN = {
+    "cifar10": Known("60,000 colour images, 32 x 32, 10 classes", cifar10, find_cifar10),
+    "cifar10-sample": Known(
+        "2,000 images of CIFAR-10 inside this package", _load_sample, lambda _: FOLDER, SAMPLE_SPLITS
+    ),
+    "cifar100": Known("60,000 colour images, 32 x 32, 100 classes", cifar100, find_cifar100),
+    "tiny-imagenet": Known("110,000 colour images, 64 x 64, 200 classes", tiny_imagenet, find_tiny_imagenet),
+    "fashion-mnist": Known("70,000 gray images, 28 x 28, 10 classes", fashion_mnist, find_fashion_mnist),
+}
+
+
+def open_dataset(
+    spec: str | Path, split: str, n: int | None = None, seed: int = 0, root: Root = None, *, size: Size = None
+) -> Dataset:
+    """One split of the data set that `spec` means: a known name, a folder of pictures, or an .npz file.
+
+    `root` goes with a name and says where its files are; `size` goes with a folder and scales its pictures.
+    """
+    name = known_name(spec)
+    if name is not None:
+        if size is not None:
+            raise UsageError(f"{name} has images of one size already; size= is only for folders of pictures.")
+        return KNOWN[name].load(split, n, seed, root)
+    place = Path(spec)
+    if root is not None:
+        raise UsageError(f"{place} is a path already; root= is only for names such as {', '.join(KNOWN)}.")
+    if place.is_dir():
+        return folder(place, split, n, seed, size=size)
+    if size is not None:
+        raise UsageError(f"{place} holds images of one size already; size= is only for folders of pictures.")
+    return npz(place, split, n, seed)
+
+
+def known_name(spec: str | Path) -> str | None:
+    """The known name that `spec` is, or None if it is the path of a folder or an .npz file."""
+    name = str(spec).replace("_", "-")
+    if name in KNOWN:
+        return name
+    place = Path(spec)
+    if place.is_dir() or (place.suffix == ".npz" and place.is_file()):
+        return None
+    if place.exists():
+        raise UsageError(f"{place} is neither a folder of pictures nor an .npz file.")
+    if place.suffix == ".npz" or len(place.parts) > 1:
+        raise DataError(f"{place} does not exist. Give an existing folder or .npz file, or one of {', '.join(KNOWN)}.")
+    raise UsageError(f"There is no data set {str(spec)!r}, nor a folder of that name. {nearest(name, list(KNOWN))}")
+
+
+def present(name: str) -> bool:
+    """Whether a known data set can be read at once, without a root and without the network."""
+    if name == "cifar10-sample":
+        return (FOLDER / "sample.json").is_file()
+    if name == "fashion-mnist":
+        return any(DEBIAN.glob("t10k-labels*"))
+    return bool(cached_copies(name))

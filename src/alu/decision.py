@@ -1,0 +1,106 @@
+"""From evidence to an answer: Evidence, the rules (alu, purified, abstain), Decision, Outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from alu.errors import UsageError, nearest
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What detectors and rules may look at: images, their purified versions, and the logits before and after."""
+
+    images: Tensor
+    purified: Tensor
+    pre_logits: Tensor
+    post_logits: Tensor
+
+    @property
+    def change(self) -> Tensor:
+        """Δ = Π - Π', how much each logit rose [N, classes]."""
+        return self.post_logits - self.pre_logits
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The deployed answer for each image.
+
+    `label` int64 [N]; `accepted` bool [N], False where the rule abstains; `flagged` bool [N]; `score` and `p_value`
+    float [N] (NaN without a detector); `pre_logits`, `post_logits` [N, classes]; `purified` like the images.
+    """
+
+    label: Tensor
+    accepted: Tensor
+    flagged: Tensor
+    score: Tensor
+    p_value: Tensor
+    pre_logits: Tensor
+    post_logits: Tensor
+    purified: Tensor
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def outcome(self, labels: Tensor) -> Tensor:
+        """CORRECT, WRONG or REJECTED for each image [N], as int64 values of `Outcome`."""
+        right = torch.where(self.label == labels.to(self.label.device), Outcome.CORRECT, Outcome.WRONG)
+        return torch.where(self.accepted, right, Outcome.REJECTED)
+
+    @staticmethod
+    def join(parts: Sequence[Decision]) -> Decision:
+        """One decision from the parts of a batch."""
+        return Decision(*(torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Decision)))
+
+
+class Outcome(IntEnum):
+    """How the answer for one image came out."""
+
+    WRONG = 0
+    CORRECT = 1
+    REJECTED = 2
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How evidence and flags become logits, and whether a flagged image is turned away."""
+
+    name: str
+    logits: Callable[[Evidence, Tensor], Tensor]
+    uses_flags: bool
+    """Whether the logits themselves depend on the flags."""
+    rejects: bool
+    """Whether a flagged image is not answered."""
+
+
+def _alu(evidence: Evidence, flagged: Tensor) -> Tensor:
+    return torch.where(flagged[:, None], evidence.change, evidence.post_logits)
+
+
+def _purified(evidence: Evidence, flagged: Tensor) -> Tensor:
+    return evidence.post_logits
+
+
+RULES = {
+    rule.name: rule
+    for rule in (
+        Rule("alu", _alu, uses_flags=True, rejects=False),
+        Rule("purified", _purified, uses_flags=False, rejects=False),
+        Rule("abstain", _purified, uses_flags=False, rejects=True),
+    )
+}
+
+
+def find_rule(name: str) -> Rule:
+    """The rule of this name."""
+    if name not in RULES:
+        raise UsageError(f"There is no rule {name!r}. {nearest(name, list(RULES))}")
+    return RULES[name]

@@ -1,0 +1,176 @@
+"""Defense: classifier, purifier, detector and rule as one nn.Module, the same for its users and its attackers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from alu.check import check_images, check_logits, look_like_probabilities, warn
+from alu.decision import Decision, Evidence, find_rule
+from alu.detectors.base import Detector
+from alu.errors import UsageError, nearest
+from alu.modes import evaluating
+from alu.purifiers.base import Purifier, Traits, check_grad_mode, replace
+from alu.purifiers.filters import Identity
+
+REFERENCES = ("input", "reconstruction")
+Classifier = Callable[[Tensor], Any]
+
+
+class Defense(nn.Module):
+    """A classifier that purifies, compares and then answers.
+
+    classifier: a module, or any callable, from [0, 1] images [N, C, H, W] to logits [N, classes].
+    rule: "alu" (argmax Δ where flagged, argmax Π elsewhere), "purified" (argmax Π), "abstain" (argmax Π, flagged images
+    are not answered). reference: what Π' is the logits of, the "input" or the purifier's "reconstruction".
+    grad_mode: the gradient that `forward` has; the answer is the same in every mode.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        purifier: Purifier | None = None,
+        detector: Detector | None = None,
+        rule: str = "alu",
+        reference: str = "input",
+        grad_mode: str = "unrolled",
+    ) -> None:
+        super().__init__()
+        if not callable(classifier):
+            raise UsageError(f"Defense needs a classifier it can call; {type(classifier).__name__} is not callable.")
+        self.rule_ = find_rule(rule)
+        if detector is None and (self.rule_.uses_flags or self.rule_.rejects):
+            raise UsageError(f"Rule {rule!r} needs a detector. Pass detector=alu.detectors.LogitShift().")
+        if reference not in REFERENCES:
+            raise UsageError(f"There is no reference {reference!r}. {nearest(reference, list(REFERENCES))}")
+        purifier = Identity() if purifier is None else purifier
+        if reference == "reconstruction" and not purifier.has_reconstruction:
+            raise UsageError(
+                f"reference='reconstruction' compares with the purifier's output before any step, and "
+                f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
+            )
+        check_grad_mode(grad_mode)
+        self.classifier, self.purifier, self.detector = classifier, purifier, detector
+        self.reference, self.grad_mode = reference, grad_mode
+        self._warned = False
+        if not any(True for _ in self.parameters()):
+            # Other people's tools ask the first parameter for a device and fail where there is none.
+            self.anchor = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    @property
+    def rule(self) -> str:
+        """The rule's name."""
+        return self.rule_.name
+
+    @property
+    def traits(self) -> Traits:
+        """What an attacker must reckon with."""
+        return self.purifier.traits
+
+    def logits(self, images: Tensor) -> Tensor:
+        """The bare classifier's logits [N, classes]."""
+        who = f"The classifier {type(self.classifier).__name__}"
+        logits = check_logits(self.classifier(images), len(images), who).to(images.device)
+        if not self._warned and look_like_probabilities(logits):
+            self._warned = True
+            warn(
+                f"{who} seems to return probabilities: every row is non-negative and sums to 1. "
+                "Logit changes need raw logits; remove the last softmax."
+            )
+        return logits
+
+    def evidence(self, images: Tensor) -> Evidence:
+        """Purified images and the logits before and after, with the gradient of `grad_mode`."""
+        check_images(images, "Defense")
+        # Asked before: leaving inference mode switches gradients on.
+        wants_gradient = torch.is_grad_enabled()
+        with evaluating(self, self.classifier), torch.inference_mode(False):
+            images = images.clone() if images.is_inference() else images
+            with torch.set_grad_enabled(wants_gradient):
+                compares = self.reference == "reconstruction"
+                done = self.purifier.purify(images, self.grad_mode, reconstruct=compares)
+                pre = self.logits(images if done.reconstruction is None else done.reconstruction)
+                post = self.logits(done.purified)
+        return Evidence(images, done.purified, pre, post)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π."""
+        evidence = self.evidence(images)
+        answer = self.answer(evidence)
+        if self.grad_mode == "blind" and torch.is_grad_enabled() and images.requires_grad:
+            with evaluating(self.classifier):
+                return replace(self.logits(images), answer.detach())
+        return answer
+
+    def answer(self, evidence: Evidence) -> Tensor:
+        """The rule's logits for this evidence [N, classes]."""
+        if not self.rule_.uses_flags or self.detector is None:
+            return self.rule_.logits(evidence, torch.zeros(len(evidence), dtype=torch.bool))
+        flagged = self.detector.flagged(evidence, self.detector.score(evidence))
+        return self.rule_.logits(evidence, flagged)
+
+    @torch.no_grad()
+    def decide(self, images: Tensor, batch_size: int = 100) -> Decision:
+        """The deployed answer for each image, with what it was based on; large sets are worked through in parts."""
+        check_images(images, "Defense")
+        if self.detector is not None and (self.rule_.uses_flags or self.rule_.rejects or self.detector.calibrated):
+            self.detector.require_calibration()
+        starts = range(0, max(1, len(images)), batch_size)
+        return Decision.join([self._decide(images[start : start + batch_size]) for start in starts])
+
+    def _decide(self, images: Tensor) -> Decision:
+        evidence = self.evidence(images)
+        answer = self.answer(evidence)
+        count = len(images)
+        flagged = torch.zeros(count, dtype=torch.bool, device=answer.device)
+        score = p_value = torch.full((count,), float("nan"), dtype=torch.float64, device=answer.device)
+        if self.detector is not None and self.detector.calibrated:
+            score = self.detector.score(evidence)
+            p_value = self.detector.p_values(evidence, score)
+            flagged = self.detector.flagged(evidence, score)
+        accepted = ~flagged if self.rule_.rejects else torch.ones_like(flagged)
+        return Decision(
+            answer.argmax(1), accepted, flagged, score, p_value,
+            evidence.pre_logits, evidence.post_logits, evidence.purified,
+        )  # fmt: skip
+
+    @torch.no_grad()
+    def calibrate(
+        self, images: Tensor, batch_size: int = 100, watch: Callable[[int, int], None] | None = None
+    ) -> Defense:
+        """Set the detector's threshold from clean images that nothing was trained on; returns itself."""
+        if self.detector is None:
+            raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
+        check_images(images, "Defense.calibrate")
+        self.detector.refuse_too_few(len(images), "")
+        parts = []
+        for start in range(0, len(images), batch_size):
+            parts.append(self.evidence(images[start : start + batch_size]))
+            if watch is not None:
+                watch(min(start + batch_size, len(images)), len(images))
+        self.detector.calibrate(_joined(parts))
+        return self
+
+    def save(self, path: Path | str, factory: str | None = None) -> None:
+        """Write a folder from which `Defense.load` gives equal decisions; `factory` ("module:function") names where a
+        classifier of the user's own comes from."""
+        from alu.saving import save
+
+        save(self, Path(path), factory)
+
+    @staticmethod
+    def load(path: Path | str, classifier: Classifier | None = None, *, trust: bool = False) -> Defense:
+        """Read a saved defence. A bundled classifier is rebuilt; any other is passed in, or, with trust=True, made by
+        the recorded factory. Its weights must be the ones the defence was calibrated with."""
+        from alu.saving import load
+
+        return load(Path(path), classifier, trust)
+
+
+def _joined(parts: list[Evidence]) -> Evidence:
+    names = ("images", "purified", "pre_logits", "post_logits")
+    return Evidence(*(torch.cat([getattr(part, name) for part in parts]) for name in names))

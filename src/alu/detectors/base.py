@@ -1,0 +1,119 @@
+"""Detector: evidence in, suspicion score and p-value out; the threshold comes from a false-alarm rate."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from alu.decision import Evidence
+from alu.errors import InputError, NotFittedError, UsageError
+
+
+def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
+    """p = (1 + #{clean scores >= score}) / (n + 1) for each score; `clean` is sorted ascending."""
+    below = torch.searchsorted(clean, scores.contiguous())
+    return (1 + len(clean) - below).to(torch.float64) / (len(clean) + 1)
+
+
+def conformal_threshold(clean: Tensor, false_alarm: float) -> Tensor:
+    """The largest score that is not flagged: p <= false_alarm exactly for scores above it. `clean` is sorted."""
+    allowed = math.floor(false_alarm * (len(clean) + 1) + 1e-9) - 1
+    return clean[len(clean) - 1 - allowed]
+
+
+def least_images(false_alarm: float) -> int:
+    """How many clean images make a p-value as small as `false_alarm` possible at all."""
+    return math.ceil(1.0 / false_alarm - 1e-9) - 1
+
+
+class Detector(nn.Module, ABC):
+    """Base of all detectors. A subclass writes `score`; this class calibrates and tests.
+
+    Fitted: `scores_`, the sorted scores of clean images, and `threshold_`. An image is flagged when its conformal
+    p-value is at most `false_alarm`, that is when its score is above `threshold_`.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ("false_alarm",)
+    scores_: Tensor
+
+    def __init__(self, false_alarm: float = 0.005) -> None:
+        super().__init__()
+        if not 0.0 < false_alarm < 1.0:
+            raise UsageError(f"false_alarm is a share of clean images, such as 0.005; it is {false_alarm}.")
+        self.false_alarm = false_alarm
+        # float64, whatever the networks compute in: a score and its own copy must compare as equal after saving.
+        self.scores_ = torch.empty(0, dtype=torch.float64)
+
+    @abstractmethod
+    def score(self, evidence: Evidence) -> Tensor:
+        """Suspicion scores [N], differentiable where the evidence is; higher is worse."""
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether `calibrate` has been called."""
+        return self.scores_.numel() > 0
+
+    @property
+    def threshold_(self) -> Tensor:
+        """The largest score that is not flagged."""
+        self.require_calibration()
+        return conformal_threshold(self.scores_, self.false_alarm)
+
+    def thresholds(self, evidence: Evidence) -> Tensor:
+        """The threshold that holds for each image [N]."""
+        return self.threshold_.expand(len(evidence))
+
+    def calibrate(self, evidence: Evidence) -> None:
+        """Remember the scores of clean images that nothing was trained or chosen on."""
+        self.refuse_too_few(len(evidence), "")
+        scores = self.score(evidence).detach().to("cpu", torch.float64)
+        if not bool(torch.isfinite(scores).all()):
+            raise InputError(f"{type(self).__name__} gave NaN or infinite scores on the calibration images.")
+        self.scores_ = scores.sort().values
+
+    def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
+        """The share of clean images at least as suspicious [N], in float64."""
+        self.require_calibration()
+        return conformal_p_values(scores.detach().to("cpu", torch.float64), self.scores_).to(scores.device)
+
+    def flagged(self, evidence: Evidence, scores: Tensor) -> Tensor:
+        """Whether each image is flagged [N]."""
+        # A hair above: p and the rate are both fractions of whole numbers and must meet where they are equal.
+        return self.p_values(evidence, scores) <= self.false_alarm + 1e-9
+
+    def require_calibration(self) -> None:
+        """Say what to do when there is no threshold yet."""
+        if not self.calibrated:
+            raise NotFittedError(
+                f"{type(self).__name__} has no threshold yet. Call defense.calibrate(images) with clean images first."
+            )
+
+    def refuse_too_few(self, count: int, where: str) -> None:
+        """Refuse a calibration in which nothing could ever be flagged."""
+        least = least_images(self.false_alarm)
+        if count < least:
+            raise InputError(
+                f"{type(self).__name__} needs at least {least} clean images{where} for a false-alarm rate of "
+                f"{100 * self.false_alarm:g} %; it was given {count}. Give more images or allow more false alarms."
+            )
+
+    def description(self) -> dict[str, Any]:
+        """Plain values that `alu.detectors.rebuild` can make this detector from (fitted scores apart)."""
+        return {"name": type(self).__name__, **{name: getattr(self, name) for name in self.settings}}
+
+    @classmethod
+    def from_description(cls, settings: dict[str, Any]) -> Detector:
+        """The detector that a description stands for, not yet calibrated."""
+        return cls(**settings)
+
+    def fitted(self) -> dict[str, Tensor]:
+        """Everything `calibrate` learned, by name."""
+        return {"scores_": self.scores_}
+
+    def restore(self, fitted: dict[str, Tensor]) -> None:
+        """Put back what `fitted` returned."""
+        self.scores_ = fitted["scores_"].to(torch.float64)

@@ -1,0 +1,108 @@
+"""The detectors that give one score: logit shift (the paper's), reconstruction error, disagreement."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from alu.decision import Evidence
+from alu.detectors.base import Detector, conformal_p_values, conformal_threshold
+
+
+class LogitShift(Detector):
+    """s = sum over classes of |Δ|: how far purification moved the logits.
+
+    With `per_class` every predicted class (argmax Π) has a threshold of its own, for classes whose clean scores differ.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ("false_alarm", "per_class")
+
+    def __init__(self, false_alarm: float = 0.005, per_class: bool = False) -> None:
+        super().__init__(false_alarm)
+        self.per_class = per_class
+        self.class_scores_: dict[int, Tensor] = {}
+
+    def score(self, evidence: Evidence) -> Tensor:
+        """Sum of absolute logit changes."""
+        return evidence.change.abs().sum(1)
+
+    def calibrate(self, evidence: Evidence) -> None:
+        """Remember clean scores, for each predicted class apart if asked to."""
+        if self.per_class:
+            labels = evidence.post_logits.argmax(1)
+            for label in range(evidence.post_logits.shape[1]):
+                count = int((labels == label).sum())
+                self.refuse_too_few(count, f" predicted as class {label} (per_class thresholds)")
+        super().calibrate(evidence)
+        if self.per_class:
+            scores = self.score(evidence).detach().to("cpu", torch.float64)
+            self.class_scores_ = {
+                label: scores[(labels == label).cpu()].sort().values for label in range(evidence.post_logits.shape[1])
+            }
+
+    def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
+        """p-values against all clean images, or against those of the predicted class."""
+        pooled = super().p_values(evidence, scores)
+        if not self.per_class:
+            return pooled
+        values = pooled.clone()
+        plain = scores.detach().to("cpu", torch.float64)
+        labels = evidence.post_logits.argmax(1)
+        for label, clean in self.class_scores_.items():
+            mine = labels == label
+            values[mine] = conformal_p_values(plain[mine.cpu()], clean).to(values.device)
+        return values
+
+    def thresholds(self, evidence: Evidence) -> Tensor:
+        """The pooled threshold, or that of each image's predicted class."""
+        if not self.per_class:
+            return super().thresholds(evidence)
+        self.require_calibration()
+        table = torch.stack(
+            [conformal_threshold(self.class_scores_[label], self.false_alarm) for label in sorted(self.class_scores_)]
+        )
+        return table[evidence.post_logits.argmax(1).cpu()]
+
+    def fitted(self) -> dict[str, Tensor]:
+        """Pooled scores and those of each class."""
+        return {**super().fitted(), **{f"class_{k}": v for k, v in self.class_scores_.items()}}
+
+    def restore(self, fitted: dict[str, Tensor]) -> None:
+        """Put back what `fitted` returned."""
+        super().restore(fitted)
+        self.class_scores_ = {
+            int(name.removeprefix("class_")): scores.to(torch.float64)
+            for name, scores in fitted.items()
+            if name.startswith("class_")
+        }
+
+    @classmethod
+    def from_description(cls, settings: dict[str, Any]) -> LogitShift:
+        """The detector that a description stands for."""
+        return cls(**settings)
+
+
+class ReconstructionError(Detector):
+    """Root mean squared distance between an image and its purified version."""
+
+    def score(self, evidence: Evidence) -> Tensor:
+        """RMSE per image."""
+        squared = (evidence.purified - evidence.images).square().flatten(1).mean(1)
+        return (squared + 1e-20).sqrt()
+
+
+class Disagreement(Detector):
+    """Jensen-Shannon divergence between the class probabilities before and after purification, in nats."""
+
+    def score(self, evidence: Evidence) -> Tensor:
+        """Divergence per image, 0 to log 2."""
+        before, after = evidence.pre_logits.log_softmax(1), evidence.post_logits.log_softmax(1)
+        middle = torch.logaddexp(before, after) - math.log(2.0)
+        divergence = F.kl_div(middle, before, log_target=True, reduction="none") + F.kl_div(
+            middle, after, log_target=True, reduction="none"
+        )
+        return 0.5 * divergence.sum(1)

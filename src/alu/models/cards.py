@@ -1,0 +1,149 @@
+"""Cards: the facts that travel with weights (figures, source, licence, hash), and loading by name."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from alu.errors import StorageError, UntrustedError, UsageError, nearest
+from alu.models.architecture import rebuild
+from alu.storage import read_json, read_tensors, write_json, write_tensors
+
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known about a network's weights."""
+
+    name: str
+    task: str
+    """"classifier", "vae", "denoiser" or "pca"."""
+    architecture: dict[str, Any]
+    data: str
+    """What it was trained on, and how much of it."""
+    command: str
+    """The command that trains it again."""
+    source: str
+    licence: str
+    sha256: str
+    """Of the weights themselves (names, shapes, values), not of the file."""
+    figures: dict[str, Any] = field(default_factory=dict)
+    """Measured figures by name, each with what it was measured on."""
+    classes: tuple[str, ...] = ()
+
+
+def weight_hash(model: nn.Module) -> str:
+    """SHA-256 of every tensor of a network, by name: equal hashes, equal function."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        plain = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {tuple(plain.shape)} {plain.dtype}\n".encode())
+        digest.update(plain.view(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
+    return digest.hexdigest()
+
+
+def names(task: str | None = None) -> list[str]:
+    """Names of the bundled models, of one task or of all."""
+    found = sorted(path.stem for path in WEIGHTS.glob("*.json"))
+    return [name for name in found if task is None or card(name).task == task]
+
+
+def card(name: str) -> Card:
+    """The card of a bundled model."""
+    path = WEIGHTS / f"{name}.json"
+    if not path.exists():
+        known = [entry.stem for entry in WEIGHTS.glob("*.json")]
+        raise UsageError(f"There is no bundled model {name!r}. {nearest(name, known)}")
+    return read_card(path)
+
+
+def read_card(path: Path) -> Card:
+    """A card from its file."""
+    try:
+        values = read_json(path)
+        return Card(**{**values, "classes": tuple(values.get("classes", ()))})
+    except TypeError as error:
+        raise StorageError(f"{path} is not a model card ({error}).") from error
+
+
+def load(name: str) -> nn.Module:
+    """A bundled model by name, in eval mode, with its card as `.card`; its hash is checked."""
+    facts = card(name)
+    return _opened(facts, WEIGHTS / f"{name}.safetensors")
+
+
+def load_file(path: Path | str) -> nn.Module:
+    """A model saved by `save`: `path` is the .safetensors file, with its card beside it."""
+    path = Path(path)
+    return _opened(read_card(path.with_suffix(".json")), path)
+
+
+def _opened(facts: Card, path: Path) -> nn.Module:
+    model = rebuild(facts.architecture)
+    stored = read_tensors(path)
+    # Half precision on disk halves the package; computation is in single precision.
+    state = {k: v.float() if v.dtype == torch.float16 else v for k, v in stored.items()}
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise StorageError(f"{path} does not hold the weights of {facts.architecture['name']}.") from error
+    if weight_hash(model) != facts.sha256:
+        raise StorageError(f"{path} has been changed since its card was written. Install the package again.")
+    model.card = facts  # type: ignore[assignment]
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model.eval()
+
+
+def save(model: nn.Module, facts: Card, folder: Path = WEIGHTS) -> Path:
+    """Write weights and card; returns the path of the weights."""
+    path = folder / f"{facts.name}.safetensors"
+    write_tensors(path, model.state_dict())
+    write_json(path.with_suffix(".json"), {**asdict(facts), "sha256": weight_hash(model)})
+    return path
+
+
+def bundled_name(model: object) -> str | None:
+    """The bundled name of a network whose weights are still the ones on its card, else None."""
+    facts = getattr(model, "card", None)
+    if isinstance(model, nn.Module) and isinstance(facts, Card) and (WEIGHTS / f"{facts.name}.json").exists():
+        return facts.name if weight_hash(model) == facts.sha256 else None
+    return None
+
+
+def load_weights(model: nn.Module, path: Path | str) -> nn.Module:
+    """Put somebody's weights (.safetensors, or .pt/.pth/.th without code) into a network; returns it in eval mode.
+
+    A pickle is read with `weights_only=True`, which refuses anything but tensors and plain containers.
+    """
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        state: Any = read_tensors(path)
+    else:
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except OSError as error:
+            raise StorageError(f"Cannot read {path}: {error.strerror or error}.") from error
+        except Exception as error:
+            raise UntrustedError(
+                f"{path} is not a plain file of weights: it is damaged, or a pickle that would run code when opened. "
+                "It was not opened. Ask for a .safetensors file, or a state_dict saved with torch.save."
+            ) from error
+    if isinstance(state, dict):
+        for wrapper in ("state_dict", "model"):
+            state = state[wrapper] if isinstance(state.get(wrapper), dict) else state
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise StorageError(f"{path} does not hold a state_dict of tensors.")
+    # Data-parallel training leaves a prefix on every name.
+    state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
+        raise StorageError(f"The weights in {path} do not fit this network: {first[:200]}") from error
+    return model.eval()

@@ -1,0 +1,168 @@
+"""Purifier: images in, cleaner images out, with a gradient for those who attack it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from alu.check import check_images
+from alu.errors import InputError, UsageError, nearest
+from alu.modes import evaluating
+
+GRAD_MODES = ("blind", "bpda", "surrogate", "unrolled", "implicit")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a part is, as far as an attacker must care; traits oblige attacks."""
+
+    stochastic: bool = False
+    iterative: bool = False
+    batch_dependent: bool = False
+    gradient: str = "exact"
+    """"exact", "approximate" (a smooth stand-in for rounding), or "twin" (of a gradient-descent twin)."""
+
+    def joined(self, other: Traits) -> Traits:
+        """The traits of two parts in a row: the harder one of each."""
+        order = ("exact", "approximate", "twin")
+        return Traits(
+            self.stochastic or other.stochastic,
+            self.iterative or other.iterative,
+            self.batch_dependent or other.batch_dependent,
+            max(self.gradient, other.gradient, key=order.index),
+        )
+
+
+@dataclass(frozen=True)
+class Purification:
+    """Purified images and, where it was asked for and exists, the reconstruction before any step."""
+
+    purified: Tensor
+    reconstruction: Tensor | None = None
+
+
+class Replace(torch.autograd.Function):
+    """Forward: the exact value. Backward: as if it were the differentiable stand-in."""
+
+    @staticmethod
+    def forward(ctx: Any, stand_in: Tensor, value: Tensor) -> Tensor:
+        """The value, unchanged to the bit."""
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """Everything goes to the stand-in."""
+        return grads[0], None
+
+
+def replace(stand_in: Tensor, value: Tensor) -> Tensor:
+    """`value`, with the gradient of `stand_in`."""
+    replaced: Tensor = Replace.apply(stand_in, value)  # type: ignore[no-untyped-call]
+    return replaced
+
+
+class Purifier(nn.Module, ABC):
+    """Base of all purifiers. A subclass writes `run`; this class checks, clips, and gives every gradient mode.
+
+    Output: same shape, dtype and device as the images, in [0, 1]. An image's result does not depend on its batch.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Names of the constructor's arguments, stored under the same names, that a saved purifier is rebuilt from."""
+
+    @property
+    def traits(self) -> Traits:
+        """What an attacker must reckon with."""
+        return Traits()
+
+    @property
+    def has_reconstruction(self) -> bool:
+        """Whether there is an output before any step to compare with."""
+        return False
+
+    @abstractmethod
+    def run(self, images: Tensor) -> Tensor:
+        """Purified images. Called without gradients wanted; may still be differentiable."""
+
+    def surrogate(self, images: Tensor) -> Tensor:
+        """A differentiable stand-in for `run`, used for gradients only."""
+        return self.run(images)
+
+    def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
+        """Purified images with a gradient by `surrogate`, `unrolled` or `implicit`, which agree for a filter."""
+        return Purification(self._clipped(replace(self.surrogate(images), self._exact(images, False).purified)))
+
+    def purify(self, images: Tensor, grad_mode: str = "unrolled", *, reconstruct: bool = False) -> Purification:
+        """Purified images and, if `reconstruct`, the reconstruction. The value is the same in every mode."""
+        who = type(self).__name__
+        check_grad_mode(grad_mode)
+        check_images(images, who)
+        self._check_dtype(images)
+        if reconstruct and not self.has_reconstruction:
+            raise UsageError(
+                f"reference='reconstruction' compares with the purifier's output before any step, and {who} has none. "
+                "Use reference='input', or LatentVAE."
+            )
+        wants_gradient = torch.is_grad_enabled() and images.requires_grad and grad_mode != "blind"
+        with torch.inference_mode(False), evaluating(self):
+            if not wants_gradient:
+                with torch.no_grad():
+                    # A tensor made under inference_mode cannot enter a graph; a copy can.
+                    plain = images.clone() if images.is_inference() else images.detach()
+                    return self._exact(plain, reconstruct)
+            with torch.enable_grad():
+                if grad_mode == "bpda":
+                    done = self._exact(images.detach(), False)
+                    again = self.reconstruct(images) if reconstruct else None
+                    return Purification(replace(images, done.purified), again)
+                return self.differentiated(images, grad_mode, reconstruct)
+
+    def forward(self, images: Tensor, grad_mode: str = "unrolled") -> Tensor:
+        """Purified images."""
+        return self.purify(images, grad_mode).purified
+
+    def reconstruct(self, images: Tensor) -> Tensor:
+        """The differentiable output before any step; only where `has_reconstruction`."""
+        raise UsageError(f"{type(self).__name__} has no reconstruction.")
+
+    def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
+        """What is deployed, without a gradient."""
+        with torch.no_grad():
+            again = self._clipped(self.reconstruct(images)) if reconstruct else None
+            return Purification(self._clipped(self.run(images)), again)
+
+    @staticmethod
+    def _clipped(images: Tensor) -> Tensor:
+        return images.clamp(0.0, 1.0)
+
+    def _check_dtype(self, images: Tensor) -> None:
+        for tensor in (*self.parameters(), *self.buffers()):
+            if tensor.is_floating_point() and tensor.dtype != images.dtype:
+                raise InputError(
+                    f"{type(self).__name__} computes in {tensor.dtype}, but the images are {images.dtype}. "
+                    "Convert one of them: images.float(), or purifier.double()."
+                )
+            if tensor.device != images.device:
+                raise InputError(
+                    f"{type(self).__name__} is on {tensor.device}, but the images are on {images.device}. "
+                    "Move one of them with .to(device)."
+                )
+
+    def description(self) -> dict[str, Any]:
+        """Plain values that `alu.purifiers.rebuild` can make this purifier from (weights apart)."""
+        return {"name": type(self).__name__, **{name: getattr(self, name) for name in self.settings}}
+
+    @classmethod
+    def from_description(cls, settings: dict[str, Any]) -> Self:
+        """The purifier that a description stands for, before its weights are loaded."""
+        return cls(**settings)
+
+
+def check_grad_mode(grad_mode: str) -> None:
+    """Refuse an unknown gradient mode."""
+    if grad_mode not in GRAD_MODES:
+        raise UsageError(f"There is no gradient mode {grad_mode!r}. {nearest(grad_mode, list(GRAD_MODES))}")

@@ -1,0 +1,72 @@
+"""Several purifiers, one after another."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from alu.errors import UsageError
+from alu.purifiers.base import Purification, Purifier, Traits
+
+
+class Chain(Purifier):
+    """Applies purifiers in the order given; the last one decides whether there is a reconstruction."""
+
+    def __init__(self, *purifiers: Purifier) -> None:
+        super().__init__()
+        if not purifiers:
+            raise UsageError("Chain needs at least one purifier.")
+        self.purifiers = nn.ModuleList(purifiers)
+
+    @property
+    def parts(self) -> list[Purifier]:
+        """The purifiers, first to last."""
+        return [part for part in self.purifiers if isinstance(part, Purifier)]
+
+    @property
+    def traits(self) -> Traits:
+        """The harder trait of every part."""
+        return reduce(Traits.joined, (part.traits for part in self.parts))
+
+    @property
+    def has_reconstruction(self) -> bool:
+        """Whether the last part has one."""
+        return self.parts[-1].has_reconstruction
+
+    def run(self, images: Tensor) -> Tensor:
+        """Images after every part."""
+        for part in self.parts:
+            images = part.purify(images).purified
+        return images
+
+    def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
+        """Each part's own gradient, multiplied by the chain rule."""
+        for part in self.parts[:-1]:
+            images = part.purify(images, grad_mode).purified
+        return self.parts[-1].purify(images, grad_mode, reconstruct=reconstruct)
+
+    def reconstruct(self, images: Tensor) -> Tensor:
+        """The last part's reconstruction of what reaches it."""
+        for part in self.parts[:-1]:
+            images = part.purify(images, "surrogate").purified
+        return self.parts[-1].reconstruct(images)
+
+    def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
+        with torch.no_grad():
+            for part in self.parts[:-1]:
+                images = part.purify(images).purified
+            return self.parts[-1].purify(images, reconstruct=reconstruct)
+
+    def description(self) -> dict[str, Any]:
+        """The descriptions of its parts."""
+        return {"name": "Chain", "purifiers": [part.description() for part in self.parts]}
+
+    @classmethod
+    def from_description(cls, settings: dict[str, Any]) -> Self:
+        """The chain of the described parts."""
+        from alu.purifiers import rebuild
+
+        return cls(*(rebuild(part) for part in settings["purifiers"]))

@@ -1,0 +1,98 @@
+"""The gradient of a converged latent code, by the implicit function theorem: -H_xz H_zz⁻¹ (∂D/∂z)ᵀ g.
+
+H_zz⁻¹ is applied by conjugate gradients on Hessian-vector products, image by image. Where H_zz turns out not to be
+positive definite, the image is solved again with the Gauss-Newton matrix 2 JᵀJ + ρI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alu.purifiers.solvers import LatentProblem
+from alu.purifiers.unrolled import second_products
+
+Product = Callable[[Tensor], Tensor]
+
+
+class Implicit(torch.autograd.Function):
+    """D(z*) as a function of the images, z* the minimiser that was found."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, images: Tensor, code: Tensor, problem: LatentProblem, iterations: int, damping: float
+    ) -> Tensor:
+        """The output at the code found."""
+        ctx.problem, ctx.iterations, ctx.damping = problem, iterations, damping
+        ctx.save_for_backward(images, code)
+        return problem.decode(code)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
+        """The gradient for the images; the start of the search has none at a minimum."""
+        images, code = ctx.saved_tensors
+        problem: LatentProblem = ctx.problem
+        push, pull = jacobian_products(problem.decode, code)
+        right = pull(grads[0])
+        solved, positive = conjugate_gradients(
+            lambda vector: second_products(problem, code, images, vector)[1], right, ctx.iterations
+        )
+        if not bool(positive.all()):
+            fallback, _ = conjugate_gradients(
+                lambda vector: 2.0 * pull(push(vector)) + ctx.damping * vector, right, ctx.iterations
+            )
+            solved = torch.where(positive.view(-1, *[1] * (solved.ndim - 1)), solved, fallback)
+        on_images, _ = second_products(problem, code, images, solved)
+        return -on_images, None, None, None, None
+
+
+def jacobian_products(decode: Callable[[Tensor], Tensor], code: Tensor) -> tuple[Product, Product]:
+    """(v -> J v, w -> Jᵀ w) for the decoder's Jacobian J at this code; the graph is built once."""
+    at = code.detach().requires_grad_(True)
+    with torch.enable_grad():
+        output = decode(at)
+        dummy = torch.zeros_like(output).requires_grad_(True)
+        (pulled,) = torch.autograd.grad(output, at, dummy, create_graph=True)
+
+    def push(vector: Tensor) -> Tensor:
+        # J v as the derivative, with respect to w, of <Jᵀ w, v>.
+        return torch.autograd.grad(pulled, dummy, vector, retain_graph=True)[0]
+
+    def pull(weight: Tensor) -> Tensor:
+        return torch.autograd.grad(output, at, weight, retain_graph=True)[0]
+
+    return push, pull
+
+
+def conjugate_gradients(product: Product, right: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+    """Solve A v = right for every image of a batch; also says for which images A looked positive definite [N]."""
+    shape = (-1, *[1] * (right.ndim - 1))
+
+    def dot(a: Tensor, b: Tensor) -> Tensor:
+        return (a * b).flatten(1).sum(1)
+
+    solution = torch.zeros_like(right)
+    residual = right.clone()
+    direction = right.clone()
+    energy = dot(residual, residual)
+    enough = 1e-12 * energy
+    positive = torch.ones_like(energy, dtype=torch.bool)
+    for _ in range(iterations):
+        moving = positive & (energy > enough)
+        if not bool(moving.any()):
+            break
+        image = product(direction)
+        curvature = dot(direction, image)
+        positive &= ~(moving & (curvature <= 0))
+        moving &= positive
+        length = torch.where(moving, energy / curvature.where(moving, torch.ones_like(curvature)), 0.0)
+        solution += length.view(shape) * direction
+        residual -= length.view(shape) * image
+        after = dot(residual, residual)
+        ratio = torch.where(moving, after / energy.where(moving, torch.ones_like(energy)), 0.0)
+        direction = torch.where(moving.view(shape), residual + ratio.view(shape) * direction, direction)
+        energy = torch.where(moving, after, energy)
+    return solution, positive

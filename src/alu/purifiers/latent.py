@@ -1,0 +1,227 @@
+"""LatentVAE: re-synthesise an image by optimising the latent code of a VAE at test time (the paper's purifier)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol, Self, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from alu.errors import InputError, UsageError
+from alu.models.architecture import rebuild
+from alu.models.cards import bundled_name, load
+from alu.purifiers.base import Purification, Purifier, Traits, replace
+from alu.purifiers.implicit import Implicit
+from alu.purifiers.solvers import (
+    OBJECTIVES,
+    SCHEDULES,
+    SOLVERS,
+    Adam,
+    GradientDescent,
+    LatentProblem,
+    Solver,
+    check_choice,
+    solve,
+    stable_rate,
+)
+from alu.purifiers.unrolled import Descent, Unrolled
+from alu.rng import generator, normal_per_image
+
+STARTS = ("encoder", "sampled", "random")
+
+
+class Codec(Protocol):
+    """Any VAE: `encode(images) -> (mean, logvar)` and `decode(code) -> images`."""
+
+    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of the code."""
+        ...
+
+    def decode(self, code: Tensor) -> Tensor:
+        """Images of a code."""
+        ...
+
+
+class LatentVAE(Purifier):
+    """P_N(x) = D(z_N), where z starts at `start` and takes `steps` steps down the reconstruction error.
+
+    vae: a module with `encode` and `decode`, or the name of a bundled one. start: the encoder's mean ("encoder"), a
+    draw from its posterior ("sampled"; the draw depends on the image and on `seed`), or one normal code for all images
+    ("random"). solver: "gd" or "adam"; with Adam the `unrolled` gradient is that of a gradient-descent twin.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = (
+        "steps", "lr", "solver", "objective", "start", "schedule", "prior", "seed", "twin_lr",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        vae: nn.Module | str,
+        *,
+        steps: int = 20,
+        lr: float = 5e-2,
+        solver: str = "adam",
+        objective: str = "sse",
+        start: str = "encoder",
+        schedule: str = "cosine",
+        prior: float = 0.0,
+        seed: int = 0,
+        twin_lr: float | None = None,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        check_choice(who, "solver", solver, SOLVERS)
+        check_choice(who, "objective", objective, OBJECTIVES)
+        check_choice(who, "start", start, STARTS)
+        check_choice(who, "schedule", schedule, SCHEDULES)
+        if steps < 0 or not lr > 0 or prior < 0:
+            raise UsageError(f"{who} needs steps >= 0, lr > 0, prior >= 0; it was given {steps}, {lr:g}, {prior:g}.")
+        self.vae = load(vae) if isinstance(vae, str) else vae
+        for method in ("encode", "decode"):
+            if not callable(getattr(self.vae, method, None)):
+                raise UsageError(f"{who} needs a VAE with encode and decode; {type(vae).__name__} has no {method}.")
+        self.steps, self.lr, self.solver, self.objective = steps, lr, solver, objective
+        self.start, self.schedule, self.prior, self.seed, self.twin_lr = start, schedule, prior, seed, twin_lr
+
+    @property
+    def traits(self) -> Traits:
+        """Iterative; random if it samples; with Adam, differentiable only through its twin."""
+        return Traits(
+            stochastic=self.start == "sampled",
+            iterative=self.steps > 0,
+            gradient="exact" if self.solver == "gd" or self.steps == 0 else "twin",
+        )
+
+    @property
+    def has_reconstruction(self) -> bool:
+        """Always: D(E(x))."""
+        return True
+
+    @property
+    def codec(self) -> Codec:
+        """The VAE as what it can do."""
+        return cast(Codec, self.vae)
+
+    @property
+    def problem(self) -> LatentProblem:
+        """What the steps minimise."""
+        return LatentProblem(self.codec.decode, self.objective, self.prior)
+
+    def start_code(self, images: Tensor, draw: int = 0) -> Tensor:
+        """z_0 for (padded) images; `draw` numbers independent draws of a sampled code."""
+        mean, logvar = self.codec.encode(images)
+        if self.start == "encoder":
+            return mean
+        shape = tuple(mean.shape[1:])
+        if self.start == "sampled":
+            noise = normal_per_image(images, shape, self.seed, "code", draw)
+            return mean + (0.5 * logvar).exp() * noise
+        code = torch.randn(shape, generator=generator(self.seed, "random code", shape))
+        return code.to(mean).expand_as(mean).clone()
+
+    def reconstruct(self, images: Tensor) -> Tensor:
+        """D(E(x)); with a sampled start, of a draw of its own."""
+        padded = self._padded(images)
+        code = self.start_code(padded, draw=1) if self.start == "sampled" else self.codec.encode(padded)[0]
+        return self._cropped(self.codec.decode(code), images)
+
+    def run(self, images: Tensor) -> Tensor:
+        """D(z_N)."""
+        return self._exact(images, False).purified
+
+    def surrogate(self, images: Tensor) -> Tensor:
+        """D(z_0): backward through encoder and decoder, no steps."""
+        padded = self._padded(images)
+        return self._cropped(self.codec.decode(self.start_code(padded)), images)
+
+    def code(self, images: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
+        """z_N of (padded) images, without a graph."""
+        with torch.no_grad():
+            start = self.start_code(images)
+            return self._solved(images, start, first_output)
+
+    def _solved(self, images: Tensor, start: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
+        return solve(self.problem, images.detach(), start, self._solver(start), self.steps, first_output=first_output)
+
+    def _solver(self, like: Tensor) -> Solver:
+        if self.solver == "gd":
+            return GradientDescent(self.lr, self.schedule, self.steps)
+        return Adam(self.lr, self.schedule, self.steps, like.detach(), betas=(0.9, 0.99))
+
+    def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
+        padded = self._padded(images)
+        first: list[Tensor] = []
+        with torch.no_grad():
+            final = self.code(padded, first)
+            output = self._cropped(self.codec.decode(final), images)
+            again = None
+            if reconstruct:
+                # With the encoder's start the first step has already decoded z_0; with none, z_N is z_0.
+                if self.start == "encoder":
+                    again = self._cropped(first[0], images) if first else output
+                else:
+                    again = self.reconstruct(images)
+        return Purification(self._clipped(output), None if again is None else self._clipped(again))
+
+    def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
+        """The deployed output with the gradient of the mode asked for."""
+        again = self._clipped(self.reconstruct(images)) if reconstruct else None
+        if grad_mode == "surrogate":
+            value = self._exact(images.detach(), False).purified
+            return Purification(replace(self.surrogate(images), value), again)
+        padded = self._padded(images)
+        if grad_mode == "implicit":
+            found = self.code(padded.detach())
+            output: Tensor = Implicit.apply(padded, found, self.problem, 40, 1e-3)  # type: ignore[no-untyped-call]
+        else:
+            start = self.start_code(padded)
+            output = Unrolled.apply(padded, start, self._descent(padded, start))  # type: ignore[no-untyped-call]
+        return Purification(self._clipped(self._cropped(output, images)), again)
+
+    def _descent(self, images: Tensor, start: Tensor) -> Descent:
+        """What `unrolled` differentiates: itself if it is gradient descent, else its gradient-descent twin."""
+        if self.solver == "gd":
+            return Descent(self.problem, self.lr, self.schedule, self.steps)
+        problem = LatentProblem(self.codec.decode, "sse", self.prior)
+        rate = self.twin_lr or self._stable_rate(images, start)
+        return Descent(problem, rate, "constant", self.steps, deployed=self._solved)
+
+    def _stable_rate(self, images: Tensor, start: Tensor) -> float:
+        """The twin's rate, found once per shape at a fixed code, so that no image's gradient depends on its batch."""
+        key = (tuple(start.shape[1:]), start.dtype, str(start.device))
+        known: dict[object, float] = self.__dict__.setdefault("_rates", {})
+        if key not in known:
+            problem = LatentProblem(self.codec.decode, "sse")
+            known[key] = stable_rate(problem, images[:1].detach(), torch.zeros_like(start[:1]))
+        return known[key]
+
+    def _padded(self, images: Tensor) -> Tensor:
+        """Images padded at the right and below to what the VAE's stride can divide."""
+        expected = getattr(self.vae, "channels", images.shape[1])
+        if images.shape[1] != expected:
+            raise InputError(f"This VAE reads images of {expected} channels; these have {images.shape[1]}.")
+        stride = int(getattr(self.vae, "stride", 1))
+        down, right = -images.shape[2] % stride, -images.shape[3] % stride
+        return F.pad(images, (0, right, 0, down), mode="replicate") if down or right else images
+
+    @staticmethod
+    def _cropped(output: Tensor, images: Tensor) -> Tensor:
+        return output[:, :, : images.shape[2], : images.shape[3]]
+
+    def description(self) -> dict[str, Any]:
+        """Settings, and the VAE's bundled name or architecture."""
+        name = bundled_name(self.vae)
+        if name is None and not hasattr(self.vae, "architecture"):
+            raise UsageError(
+                f"A LatentVAE around {type(self.vae).__name__} cannot be saved: alu cannot rebuild that class. "
+                "Use alu.models.vae(...), or keep the defence in memory."
+            )
+        return {**super().description(), "vae": name or self.vae.architecture}
+
+    @classmethod
+    def from_description(cls, settings: dict[str, Any]) -> Self:
+        """The purifier around the bundled VAE, or around an untrained one whose weights follow."""
+        settings = dict(settings)
+        vae = settings.pop("vae")
+        return cls(vae if isinstance(vae, str) else rebuild(vae), **settings)

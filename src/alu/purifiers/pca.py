@@ -1,0 +1,76 @@
+"""Projection onto the directions in which clean images vary most: a purifier with no generative model."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from alu.check import check_images
+from alu.errors import InputError, NotFittedError, UsageError
+from alu.purifiers.base import Purifier
+
+
+class PCA(Purifier):
+    """Keeps the first `components` principal directions of the images it was fitted on.
+
+    Fitted: `mean_` [D] and `components_` [components, D], rows orthonormal, D = channels * height * width.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ("components",)
+    mean_: Tensor
+    components_: Tensor
+
+    def __init__(self, components: int = 500) -> None:
+        super().__init__()
+        if components < 1:
+            raise UsageError(f"PCA needs at least 1 component; it was asked for {components}.")
+        self.components = components
+        self.register_buffer("mean_", torch.empty(0))
+        self.register_buffer("components_", torch.empty(0, 0))
+
+    def fit(self, images: Tensor) -> Self:
+        """Learn the directions from clean images; returns itself."""
+        check_images(images, "PCA.fit")
+        rows = images.detach().flatten(1)
+        largest = min(len(rows) - 1, rows.shape[1])
+        if self.components > largest:
+            raise InputError(
+                f"PCA with {self.components} components needs more than {self.components} images and pixels; "
+                f"it was given {len(rows)} images of {rows.shape[1]} values. Use at most {largest} components."
+            )
+        # In float64: float32 loses the small eigenvalues, and with them the last directions.
+        exact = rows.double()
+        mean = exact.mean(0)
+        centred = exact - mean
+        if len(rows) < rows.shape[1]:
+            directions = torch.linalg.svd(centred, full_matrices=False).Vh
+        else:
+            directions = torch.linalg.eigh(centred.T @ centred).eigenvectors.T.flip(0)
+        kept = directions[: self.components]
+        # An eigenvector's sign is arbitrary: fix it, so that every machine stores the same numbers.
+        strongest = kept.gather(1, kept.abs().argmax(1, keepdim=True))
+        self.mean_ = mean.to(images.dtype)
+        self.components_ = (kept * strongest.sign()).to(images.dtype).contiguous()
+        return self
+
+    def run(self, images: Tensor) -> Tensor:
+        """Projected images."""
+        if self.components_.numel() == 0:
+            raise NotFittedError("PCA has no directions yet. Call PCA(components).fit(images) with clean images first.")
+        rows = images.flatten(1)
+        if rows.shape[1] != self.mean_.shape[0]:
+            raise InputError(
+                f"PCA was fitted on images of {self.mean_.shape[0]} values; these have {rows.shape[1]} "
+                f"(shape {list(images.shape[1:])}). Fit it on images of this size."
+            )
+        codes = (rows - self.mean_) @ self.components_.T
+        return (codes @ self.components_ + self.mean_).view_as(images)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
+        """Let the fitted arrays take the size they were saved with."""
+        for name in ("mean_", "components_"):
+            if prefix + name in state_dict:
+                setattr(self, name, torch.empty_like(state_dict[prefix + name]))
+        super()._load_from_state_dict(state_dict, prefix, *rest)

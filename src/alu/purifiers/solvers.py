@@ -1,0 +1,134 @@
+"""The latent problem min_z objective(D(z), x) and the solvers that walk towards its minimum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from alu.errors import UsageError, nearest
+
+OBJECTIVES = ("sse", "mse", "norm")
+SOLVERS = ("gd", "adam")
+SCHEDULES = ("constant", "cosine")
+
+
+@dataclass(frozen=True)
+class LatentProblem:
+    """Per-image objective: the reconstruction error of D(z), plus `prior` * ||z||².
+
+    "sse" is ||D(z) - x||², "mse" the same per value, "norm" the un-squared ||D(z) - x||.
+    """
+
+    decode: Callable[[Tensor], Tensor]
+    objective: str = "sse"
+    prior: float = 0.0
+
+    def value(self, output: Tensor, code: Tensor, images: Tensor) -> Tensor:
+        """The objective of each image [N], given output = D(code)."""
+        squared = (output - images).square().flatten(1)
+        if self.objective == "sse":
+            value = squared.sum(1)
+        elif self.objective == "mse":
+            value = squared.mean(1)
+        else:
+            # The small constant keeps the derivative finite where the reconstruction is perfect.
+            value = (squared.sum(1) + 1e-12).sqrt()
+        return value + self.prior * code.square().flatten(1).sum(1) if self.prior else value
+
+
+class Solver(Protocol):
+    """Updates a code in place from its gradient."""
+
+    def update(self, code: Tensor, gradient: Tensor, step: int) -> None:
+        """Take step number `step`, counted from 0."""
+        ...
+
+
+def rate_at(lr: float, schedule: str, step: int, steps: int) -> float:
+    """The learning rate of one step: constant, or a half cosine that falls towards 0."""
+    return lr if schedule == "constant" else lr * 0.5 * (1.0 + math.cos(math.pi * step / max(1, steps)))
+
+
+class GradientDescent:
+    """z -= lr * gradient."""
+
+    def __init__(self, lr: float, schedule: str, steps: int) -> None:
+        self.lr, self.schedule, self.steps = lr, schedule, steps
+
+    def update(self, code: Tensor, gradient: Tensor, step: int) -> None:
+        """One plain step."""
+        code.add_(gradient, alpha=-rate_at(self.lr, self.schedule, step, self.steps))
+
+
+class Adam:
+    """Adam on the code; its two averages are allocated once and updated in place."""
+
+    def __init__(self, lr: float, schedule: str, steps: int, like: Tensor, betas: tuple[float, float]) -> None:
+        self.lr, self.schedule, self.steps = lr, schedule, steps
+        self.betas = betas
+        self.mean, self.square, self.scratch = (torch.zeros_like(like) for _ in range(3))
+
+    def update(self, code: Tensor, gradient: Tensor, step: int) -> None:
+        """One step with bias correction."""
+        first, second = self.betas
+        self.mean.lerp_(gradient, 1.0 - first)
+        self.square.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
+        rate = rate_at(self.lr, self.schedule, step, self.steps) / (1.0 - first ** (step + 1))
+        torch.sqrt(self.square, out=self.scratch)
+        self.scratch.div_(math.sqrt(1.0 - second ** (step + 1))).add_(1e-8)
+        code.addcdiv_(self.mean, self.scratch, value=-rate)
+
+
+def solve(
+    problem: LatentProblem,
+    images: Tensor,
+    code: Tensor,
+    solver: Solver,
+    steps: int,
+    visit: Callable[[Tensor], None] | None = None,
+    first_output: list[Tensor] | None = None,
+) -> Tensor:
+    """The code after `steps` updates, without a graph. `visit` sees each code before its update; the decoder's output
+    at the start, which the first step needs anyway, is handed out through `first_output`."""
+    code = code.detach().clone()
+    for step in range(steps):
+        if visit is not None:
+            visit(code)
+        code.requires_grad_(True)
+        with torch.enable_grad():
+            output = problem.decode(code)
+            total = problem.value(output, code, images).sum()
+        (gradient,) = torch.autograd.grad(total, code)
+        code.requires_grad_(False)
+        if step == 0 and first_output is not None:
+            first_output.append(output.detach())
+        solver.update(code, gradient, step)
+    if visit is not None:
+        visit(code)
+    return code
+
+
+def stable_rate(problem: LatentProblem, images: Tensor, code: Tensor) -> float:
+    """Half of 1/L for gradient descent on the squared error, L the largest curvature of ||D(z) - x||² found by power
+    iteration at this code: small enough that a gradient-descent twin does not diverge."""
+    from alu.purifiers.implicit import jacobian_products
+
+    push, pull = jacobian_products(problem.decode, code)
+    vector = torch.ones_like(code) / math.sqrt(code[0].numel())
+    curvature = torch.ones(())
+    for _ in range(8):
+        vector = pull(push(vector))
+        curvature = vector.flatten(1).norm(dim=1).amax()
+        vector = vector / vector.flatten(1).norm(dim=1).clamp_min(1e-30).view(-1, *[1] * (vector.ndim - 1))
+    return 0.5 / (2.0 * float(curvature))
+
+
+def check_choice(who: str, name: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse a setting that is not among the known ones."""
+    if value not in known:
+        raise UsageError(f"{who} has no {name} {value!r}. {nearest(value, list(known))}")

@@ -1,0 +1,64 @@
+"""ThreatModel: how far an attacker may move an image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from alu.errors import UsageError, nearest
+
+NORMS = ("Linf", "L2")
+
+
+@dataclass(frozen=True)
+class ThreatModel:
+    """All images within `eps` of the original in `norm` and inside `bounds`."""
+
+    norm: str = "Linf"
+    eps: float = 8 / 255
+    bounds: tuple[float, float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise UsageError(f"There is no norm {self.norm!r}. {nearest(self.norm, list(NORMS))}")
+        if not self.eps >= 0:
+            raise UsageError(f"eps must be 0 or more; it is {self.eps}.")
+        if self.norm == "Linf" and self.eps > 1:
+            raise UsageError(
+                f"eps={self.eps:g} is larger than the whole range [0, 1] of a pixel. "
+                f"Images are in [0, 1]: write eps={self.eps:g}/255."
+            )
+
+    def project(self, images: Tensor, origin: Tensor) -> Tensor:
+        """The nearest allowed images (for L2: scaled back onto the ball, then clipped)."""
+        moved = images - origin
+        if self.norm == "Linf":
+            moved = moved.clamp(-self.eps, self.eps)
+        else:
+            norm = moved.flatten(1).norm(dim=1).clamp_min(1e-12)
+            moved = moved * (self.eps / norm).clamp(max=1.0).view(-1, *[1] * (moved.ndim - 1))
+        return (origin + moved).clamp(*self.bounds)
+
+    def random_start(self, origin: Tensor, noise: Tensor) -> Tensor:
+        """Allowed images drawn by `noise`, uniform in [-1, 1) per pixel: uniform in the L∞ ball; in L2, a random
+        direction at a random radius."""
+        noise = noise.to(origin.device, origin.dtype)
+        if self.norm == "Linf":
+            return self.project(origin + self.eps * noise, origin)
+        direction = noise / noise.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, *[1] * (noise.ndim - 1))
+        radius = noise.flatten(1)[:, 0].abs().view(-1, *[1] * (noise.ndim - 1))
+        return self.project(origin + self.eps * radius * direction, origin)
+
+    def distance(self, images: Tensor, origin: Tensor) -> Tensor:
+        """How far each image was moved [N]."""
+        moved = (images - origin).flatten(1)
+        return moved.abs().amax(1) if self.norm == "Linf" else moved.norm(dim=1)
+
+    def contains(self, images: Tensor, origin: Tensor, tolerance: float = 1e-5) -> Tensor:
+        """Whether each image is allowed [N], up to float rounding."""
+        low, high = self.bounds
+        inside = ((images >= low) & (images <= high)).flatten(1).all(1)
+        near: Tensor = self.distance(images, origin) <= self.eps + tolerance
+        return inside & near & torch.isfinite(images).flatten(1).all(1)

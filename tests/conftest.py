@@ -1,0 +1,61 @@
+"""Fixtures: tiny networks, real sample images, and places that may be missing on a stranger's machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from alu import data
+from alu.rng import generator
+from alu.training.recipes import seeded
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    # Tests are small: threads cost more than they give, and float sums stay the same on every machine.
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip("needs ../shared/data (third-party checkpoint, CIFAR-100, tiny-ImageNet), which is not there")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def sample() -> data.Dataset:
+    return data.sample("test")
+
+
+@pytest.fixture(scope="session")
+def clean() -> Tensor:
+    """300 clean calibration images."""
+    return data.sample("calibration").images[:300]
+
+
+def smooth_images(count: int, shape: tuple[int, int, int] = (3, 8, 8), seed: int = 0) -> Tensor:
+    """Float64 images well inside [0, 1], so that no clipping hides a derivative."""
+    values = torch.rand((count, *shape), generator=generator(seed, "test images"), dtype=torch.float64)
+    return 0.2 + 0.6 * values
+
+
+class SmoothClassifier(nn.Module):
+    """A tiny classifier with smooth activations, for finite differences."""
+
+    def __init__(self, shape: tuple[int, int, int] = (3, 8, 8), classes: int = 4) -> None:
+        super().__init__()
+        size = shape[0] * shape[1] * shape[2]
+        self.layers = seeded(
+            lambda: nn.Sequential(nn.Flatten(), nn.Linear(size, 16), nn.Tanh(), nn.Linear(16, classes)), 7
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        out: Tensor = 3.0 * self.layers(images)
+        return out

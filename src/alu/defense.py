@@ -56,6 +56,10 @@ class Defense(nn.Module):
         check_grad_mode(grad_mode)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
         self.reference, self.grad_mode = reference, grad_mode
+        self.classes: tuple[str, ...] = ()
+        """Names of the classes, where they are known."""
+        self.shape: tuple[int, ...] = ()
+        """Channels, height and width of the images it was calibrated on."""
         self._warned = False
         if not any(True for _ in self.parameters()):
             # Other people's tools ask the first parameter for a device and fail where there is none.
@@ -153,6 +157,7 @@ class Defense(nn.Module):
             if watch is not None:
                 watch(min(start + batch_size, len(images)), len(images))
         self.detector.calibrate(_joined(parts))
+        self.shape = tuple(images.shape[1:])
         return self
 
     def save(self, path: Path | str, factory: str | None = None) -> None:
@@ -169,6 +174,14 @@ class Defense(nn.Module):
         from alu.saving import load
 
         return load(Path(path), classifier, trust)
+
+
+@torch.no_grad()
+def batched_logits(classifier: Classifier, images: Tensor, batch_size: int = 100) -> Tensor:
+    """The bare classifier's logits for any number of images [N, classes]."""
+    with evaluating(classifier):
+        parts = [classifier(images[start : start + batch_size]) for start in range(0, len(images), batch_size)]
+    return torch.cat([torch.as_tensor(part, device=images.device) for part in parts])
 
 
 def _joined(parts: list[Evidence]) -> Evidence:

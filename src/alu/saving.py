@@ -33,6 +33,8 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
         "rule": defense.rule,
         "reference": defense.reference,
         "grad_mode": defense.grad_mode,
+        "shape": list(defense.shape),
+        "classes": list(defense.classes),
     }
     tensors = {f"purifier.{name}": tensor for name, tensor in defense.purifier.state_dict().items()}
     if defense.detector is not None and defense.detector.calibrated:
@@ -65,7 +67,9 @@ def load(path: Path, classifier: Any, trust: bool) -> Defense:
         if detector is not None and fitted:
             detector.restore(fitted)
         made = _classifier(facts["classifier"], classifier, trust, path)
-        return Defense(made, purifier, detector, facts["rule"], facts["reference"], facts["grad_mode"])
+        defense = Defense(made, purifier, detector, facts["rule"], facts["reference"], facts["grad_mode"])
+        defense.shape, defense.classes = tuple(facts["shape"]), tuple(facts["classes"])
+        return defense
     except AluError:
         raise
     except (KeyError, TypeError, RuntimeError) as error:

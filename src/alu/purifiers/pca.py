@@ -9,6 +9,7 @@ from torch import Tensor
 
 from alu.check import check_images
 from alu.errors import InputError, NotFittedError, UsageError
+from alu.models.cards import load
 from alu.purifiers.base import Purifier
 
 
@@ -54,6 +55,14 @@ class PCA(Purifier):
         self.mean_ = mean.to(images.dtype)
         self.components_ = (kept * strongest.sign()).to(images.dtype).contiguous()
         return self
+
+    @classmethod
+    def bundled(cls, name: str) -> Self:
+        """A projection that comes with the package, by its model's name."""
+        weights = load(name).state_dict()
+        made = cls(len(weights["components_"]))
+        made.load_state_dict(weights)
+        return made
 
     def run(self, images: Tensor) -> Tensor:
         """Projected images."""

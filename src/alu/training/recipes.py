@@ -70,7 +70,7 @@ def cifar10_vae() -> Recipe:
 def cifar10_standard() -> Recipe:
     """A clean CIFAR-10 classifier that is cheap to attack: ResNet-18 of width 16, 35 M multiply-adds."""
     settings = Settings(
-        epochs=24,
+        epochs=20,
         batch_size=128,
         optimizer="sgd",
         lr=0.2,

@@ -1,0 +1,55 @@
+"""alu demo: the main job on bundled models and real images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alu.cli.options import Device, Seed, checked_device
+
+if TYPE_CHECKING:
+    from alu.experiments.demo import DemoResult
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the page and its numbers.")] = Path("demo"),
+    n: Annotated[int, typer.Option(help="How many of the 500 bundled test images to use.", min=3, max=500)] = 200,
+    seed: Seed = 0,
+    device: Device = "cpu",
+) -> None:
+    """Attack a bundled classifier on real images, defend it, and show where that works and where it does not."""
+    from dataclasses import asdict
+
+    from alu.cli.stages import stages
+    from alu.experiments.demo import run_demo
+    from alu.report.demo import write_page
+    from alu.storage import write_json
+
+    checked_device(device)
+    with stages() as watch:
+        result = run_demo(n, seed, device, watch)
+    write_json(out / "result.json", asdict(result))
+    write_page(asdict(result), out / "index.html")
+    _print(result)
+    from rich.console import Console
+
+    Console().print(f"Page: {(out / 'index.html').resolve().as_uri()}", soft_wrap=True)
+
+
+def _print(result: DemoResult) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from alu.report.demo import COLUMNS, cell
+
+    table = Table("right answers, % [95 % interval]", *(title for _, title in COLUMNS), title="CIFAR-10, L∞ 8/255")
+    for row in result.rows:
+        table.add_row(row["name"], *(cell(row, column) for column, _ in COLUMNS))
+    console = Console()
+    console.print(table)
+    console.print(
+        "PGD-20 does not know the defence: ALU reads the true label back. The decoy is the same attack called with a "
+        "wrong label: ALU then names that label. The last column differentiates through the VAE.",
+    )

@@ -1,0 +1,1 @@
+"""Evaluation: outcomes in, numbers with intervals out."""

@@ -1,0 +1,1 @@
+"""Experiments: one file each, from models and images to a result that pages are made of."""

@@ -1,0 +1,1 @@
+"""Reports: results in, one self-contained page out. Nothing here needs torch."""

@@ -107,6 +107,8 @@ class Purifier(nn.Module, ABC):
                 f"reference='reconstruction' compares with the purifier's output before any step, and {who} has none. "
                 "Use reference='input', or LatentVAE."
             )
+        if not len(images):
+            return Purification(images.clone(), images.clone() if reconstruct else None)
         wants_gradient = torch.is_grad_enabled() and images.requires_grad and grad_mode != "blind"
         with torch.inference_mode(False), evaluating(self):
             if not wants_gradient:

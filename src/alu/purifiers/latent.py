@@ -122,18 +122,20 @@ class LatentVAE(Purifier):
 
     def reconstruct(self, images: Tensor) -> Tensor:
         """D(E(x)); with a sampled start, of a draw of its own."""
-        padded = self._padded(images)
-        code = self.start_code(padded, draw=1) if self.start == "sampled" else self.codec.encode(padded)[0]
-        return self._cropped(self.codec.decode(code), images)
+        return self._through_encoder(images, draw=1)
 
     def run(self, images: Tensor) -> Tensor:
         """D(z_N)."""
         return self._exact(images, False).purified
 
     def surrogate(self, images: Tensor) -> Tensor:
-        """D(z_0): backward through encoder and decoder, no steps."""
+        """D(E(x)), no steps: backward through encoder and decoder, wherever the steps start."""
+        return self._through_encoder(images, draw=0)
+
+    def _through_encoder(self, images: Tensor, draw: int) -> Tensor:
         padded = self._padded(images)
-        return self._cropped(self.codec.decode(self.start_code(padded)), images)
+        code = self.start_code(padded, draw) if self.start == "sampled" else self.codec.encode(padded)[0]
+        return self._cropped(self.codec.decode(code), images)
 
     def code(self, images: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
         """z_N of (padded) images, without a graph."""

@@ -1,0 +1,36 @@
+# Everything needed is set up in .venv by the first command that is run.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: setup demo test slow check bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/alu demo
+
+test: check
+	$(BIN)/alu data cifar10 --split test > /dev/null || echo "CIFAR-10 could not be fetched; tests that need all of it are skipped."
+	$(BIN)/python -m pytest
+
+slow: setup
+	$(BIN)/alu data cifar10 --split test > /dev/null
+	$(BIN)/python -m pytest -m slow --durations=0
+
+check: setup
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python bench/latency.py
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,88 @@
+"""Every part that the contract suite runs over; a new part is added here once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from alu import models
+from alu.detectors import Combined, Detector, Disagreement, LogitShift, ReconstructionError
+from alu.purifiers import JPEG, PCA, BitDepth, Blur, Chain, Identity, LatentVAE, Median, Purifier, UNet
+from alu.rng import generator
+from alu.training.recipes import seeded
+
+Shape = tuple[int, int, int]
+
+
+def images_like(count: int, shape: Shape, seed: int = 0) -> Tensor:
+    """Smooth random pictures in [0, 1]: low frequencies and a little noise."""
+    stream = generator(seed, "contract images", shape)
+    coarse = torch.rand((count, shape[0], 4, 4), generator=stream)
+    smooth = nn.functional.interpolate(coarse, size=shape[1:], mode="bilinear", align_corners=False)
+    noise = 0.1 * torch.rand((count, *shape), generator=stream)
+    return (0.9 * smooth + noise).clamp(0, 1)
+
+
+def small_vae(shape: Shape) -> nn.Module:
+    return seeded(lambda: models.vae(channels=shape[0], latent=4, width=16), 3)
+
+
+def small_unet(shape: Shape) -> nn.Module:
+    made = seeded(lambda: models.unet(channels=shape[0], width=8, levels=3), 4)
+    assert isinstance(made.last, nn.Conv2d)
+    with torch.no_grad():  # an untrained denoiser is the identity; give it something to do
+        made.last.weight.fill_(0.02)
+    return made
+
+
+PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {
+    "identity": lambda _: Identity(),
+    "blur": lambda _: Blur(0.7),
+    "median": lambda _: Median(3),
+    "bit depth": lambda _: BitDepth(4),
+    "jpeg": lambda _: JPEG(60),
+    "pca": lambda shape: PCA(12).fit(images_like(40, shape, seed=8)),
+    "unet": lambda shape: UNet(small_unet(shape)),
+    "vae gd": lambda shape: LatentVAE(small_vae(shape), steps=5, lr=1e-3, solver="gd", schedule="constant"),
+    "vae gd norm": lambda shape: LatentVAE(small_vae(shape), steps=4, lr=0.1, solver="gd", objective="norm"),
+    "vae adam": lambda shape: LatentVAE(small_vae(shape), steps=5, prior=0.01),
+    "vae no steps": lambda shape: LatentVAE(small_vae(shape), steps=0),
+    "vae sampled": lambda shape: LatentVAE(small_vae(shape), steps=3, start="sampled"),
+    "vae random": lambda shape: LatentVAE(small_vae(shape), steps=3, start="random"),
+    "chain": lambda shape: Chain(Blur(0.5), LatentVAE(small_vae(shape), steps=3, lr=1e-3, solver="gd")),
+}
+
+DETECTORS: dict[str, Callable[[], Detector]] = {
+    "logit shift": lambda: LogitShift(0.05),
+    "logit shift per class": lambda: LogitShift(0.2, per_class=True),
+    "reconstruction error": lambda: ReconstructionError(0.05),
+    "disagreement": lambda: Disagreement(0.05),
+    "combined": lambda: Combined(LogitShift(0.05), ReconstructionError(0.05), false_alarm=0.05),
+}
+
+MODELS: dict[str, Callable[[Shape, int], nn.Module]] = {
+    "resnet20": lambda shape, classes: models.resnet20(classes, shape[0]),
+    "resnet32": lambda shape, classes: models.resnet32(classes, shape[0]),
+    "resnet44": lambda shape, classes: models.resnet44(classes, shape[0]),
+    "resnet56": lambda shape, classes: models.resnet56(classes, shape[0]),
+    "resnet18": lambda shape, classes: models.resnet18(classes, shape[0], size=shape[1], width=8),
+    "resnet50": lambda shape, classes: models.resnet50(classes, shape[0], size=shape[1], width=8),
+    "wide resnet": lambda shape, classes: models.wide_resnet(classes, depth=10, factor=1, channels=shape[0]),
+}
+
+
+class LinearClassifier(nn.Module):
+    """A fixed random linear classifier for any shape; its logits spread over several units."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__()
+        self.layer = seeded(lambda: nn.Linear(shape[0] * shape[1] * shape[2], classes, bias=False), 5)
+        with torch.no_grad():
+            for weight in self.layer.parameters():
+                weight.mul_(8.0)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.layer((images - 0.5).flatten(1))
+        return logits

@@ -1,0 +1,286 @@
+"""What every defence promises, whatever it is made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from alu import Defense, Outcome
+from alu.check import AluWarning
+from alu.decision import RULES
+from alu.detectors import LogitShift
+from alu.errors import InputError, NotFittedError, StorageError, UntrustedError, UsageError
+from alu.models import resnet18
+from alu.purifiers import Blur, Identity, LatentVAE
+from alu.training.recipes import seeded
+from tests.contracts.parts import DETECTORS, PURIFIERS, LinearClassifier, images_like, small_vae
+
+SHAPE = (3, 32, 32)
+
+
+def make(
+    purifier: str = "blur", detector: str = "logit shift", rule: str = "alu", reference: str = "input", classes: int = 10
+) -> Defense:
+    defense = Defense(
+        LinearClassifier(SHAPE, classes), PURIFIERS[purifier](SHAPE), DETECTORS[detector](), rule, reference
+    )
+    return defense.calibrate(images_like(120, SHAPE, seed=1))
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+@pytest.mark.parametrize("purifier", ["identity", "blur", "pca", "vae gd", "vae adam", "vae sampled", "chain"])
+def test_forward_and_decide_are_one_path(purifier: str, rule: str) -> None:
+    defense = make(purifier, rule=rule)
+    images = images_like(12, SHAPE, seed=2)
+    decision = defense.decide(images, batch_size=5)
+    logits = torch.cat([defense(part) for part in (images[:5], images[5:10], images[10:])])
+    assert torch.equal(logits.argmax(1), decision.label)
+    change = decision.post_logits - decision.pre_logits
+    flagged = decision.flagged if rule == "alu" else torch.zeros_like(decision.flagged)
+    torch.testing.assert_close(logits, torch.where(flagged[:, None], change, decision.post_logits))
+    assert torch.equal(decision.accepted, ~decision.flagged if rule == "abstain" else torch.ones(12, dtype=torch.bool))
+    assert decision.purified.shape == images.shape
+
+
+def test_outcomes() -> None:
+    defense = make(rule="abstain")
+    decision = defense.decide(images_like(40, SHAPE, seed=2))
+    labels = decision.label.clone()
+    labels[::2] = (labels[::2] + 1) % 10
+    outcome = decision.outcome(labels)
+    assert (outcome[decision.flagged] == Outcome.REJECTED).all()
+    answered = ~decision.flagged
+    assert (outcome[answered & (decision.label == labels)] == Outcome.CORRECT).all()
+    assert (outcome[answered & (decision.label != labels)] == Outcome.WRONG).all()
+
+
+# Thresholds per class need answers in every class, which an untrained VAE's outputs do not give.
+PAIRS = [
+    (purifier, detector)
+    for purifier in PURIFIERS
+    for detector in DETECTORS
+    if purifier != "vae adam" and not ("per class" in detector and ("vae" in purifier or purifier == "chain"))
+]
+
+
+@pytest.mark.parametrize(("purifier", "detector"), PAIRS)
+def test_order_subset_and_batch_size_do_not_matter(purifier: str, detector: str) -> None:
+    defense = make(purifier, detector, classes=2 if "per class" in detector else 10)
+    images = images_like(9, SHAPE, seed=2)
+    whole = defense.decide(images)
+    for size in (1, 4):
+        parts = defense.decide(images, batch_size=size)
+        torch.testing.assert_close(parts.post_logits, whole.post_logits, rtol=0, atol=1e-3)
+        torch.testing.assert_close(parts.pre_logits, whole.pre_logits, rtol=0, atol=1e-3)
+        assert torch.equal(parts.flagged, whole.flagged)
+    order = torch.tensor([8, 3, 0, 5, 1, 7, 4, 6, 2])
+    torch.testing.assert_close(defense.decide(images[order]).post_logits, whole.post_logits[order], rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("purifier", list(PURIFIERS))
+def test_saved_and_loaded_decides_the_same(purifier: str, tmp_path: Path) -> None:
+    defense = make(purifier)
+    defense.classes = tuple("abcdefghij")
+    images = images_like(8, SHAPE, seed=2)
+    defense.save(tmp_path / "saved")
+    again = Defense.load(tmp_path / "saved", classifier=defense.classifier)
+    before, after = defense.decide(images), again.decide(images)
+    for name in ("label", "accepted", "flagged", "score", "p_value", "pre_logits", "post_logits", "purified"):
+        assert torch.equal(getattr(before, name), getattr(after, name)), name
+    assert again.classes == defense.classes
+    assert again.shape == SHAPE
+
+
+@pytest.mark.parametrize("detector", list(DETECTORS))
+@pytest.mark.parametrize("rule", list(RULES))
+def test_detectors_and_rules_survive_saving(detector: str, rule: str, tmp_path: Path) -> None:
+    defense = make("blur", detector, rule, classes=2)
+    images = images_like(30, SHAPE, seed=2)
+    defense.save(tmp_path / "saved")
+    again = Defense.load(tmp_path / "saved", classifier=defense.classifier)
+    assert again.rule == rule
+    assert torch.equal(defense.decide(images).flagged, again.decide(images).flagged)
+
+
+def test_nothing_is_left_behind() -> None:
+    classifier = seeded(lambda: resnet18(10, width=8), 0).train()
+    defense = Defense(classifier, LatentVAE(small_vae(SHAPE), steps=2), LogitShift(0.05))
+    state, statistics = torch.get_rng_state(), {k: v.clone() for k, v in defense.state_dict().items()}
+    images = images_like(40, SHAPE)
+    before = images.clone()
+    defense.calibrate(images)
+    attacked = images[:3].clone().requires_grad_(True)
+    torch.autograd.grad(defense(attacked).sum(), attacked)
+    assert torch.equal(images, before)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(part.training for part in classifier.modules())
+    assert all(weight.grad is None and weight.requires_grad for weight in defense.parameters())
+    for key, value in defense.state_dict().items():
+        assert torch.equal(value, statistics[key]), key
+
+
+def test_no_grad_and_inference_mode_give_the_same_answer() -> None:
+    defense = make("vae gd")
+    images = images_like(5, SHAPE, seed=2)
+    plain = defense(images)
+    with torch.no_grad():
+        quiet = defense(images)
+        assert not quiet.requires_grad
+        assert torch.equal(quiet, plain)
+    with torch.inference_mode():
+        assert torch.equal(defense(images.clone()), plain)
+        assert torch.equal(defense.decide(images.clone()).label, plain.argmax(1))
+
+
+@pytest.mark.parametrize("classes", [2, 10, 100, 200])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_number_of_classes_and_precision(classes: int, dtype: torch.dtype) -> None:
+    images = images_like(60, SHAPE).to(dtype)
+    defense = Defense(LinearClassifier(SHAPE, classes), PURIFIERS["vae gd"](SHAPE), LogitShift(0.05)).to(dtype)
+    decision = defense.calibrate(images).decide(images[:5])
+    assert decision.post_logits.shape == (5, classes)
+    assert decision.post_logits.dtype == dtype
+
+
+@pytest.mark.parametrize("rule", ["alu", "abstain"])
+def test_before_calibration_it_says_what_to_do(rule: str) -> None:
+    defense = Defense(LinearClassifier(SHAPE, 10), Blur(0.5), LogitShift(), rule)
+    with pytest.raises(NotFittedError, match=r"LogitShift has no threshold yet. Call defense.calibrate\(images\)"):
+        defense.decide(images_like(2, SHAPE))
+
+
+def test_a_purified_rule_needs_no_detector_and_its_score_is_no_number() -> None:
+    decision = Defense(LinearClassifier(SHAPE, 10), Blur(0.5), rule="purified").decide(images_like(3, SHAPE))
+    assert decision.score.isnan().all()
+    assert not decision.flagged.any()
+    assert decision.accepted.all()
+
+
+def test_a_callable_without_gradients_or_parameters() -> None:
+    import numpy as np
+
+    weights = np.random.default_rng(0).normal(size=(3 * 32 * 32, 5))
+
+    def endpoint(images: Tensor) -> object:
+        return images.flatten(1).numpy().astype("float64") @ weights
+
+    defense = Defense(endpoint, Blur(0.5), LogitShift(0.05)).calibrate(images_like(40, SHAPE))
+    assert len(list(defense.parameters())) == 1, "other tools ask the first parameter for a device"
+    assert defense.decide(images_like(4, SHAPE)).label.shape == (4,)
+
+
+def test_no_steps_and_the_reconstruction_reading_change_nothing() -> None:
+    vae = small_vae(SHAPE)
+    quiet = Defense(LinearClassifier(SHAPE, 10), LatentVAE(vae, steps=0), LogitShift(0.05), reference="reconstruction")
+    decision = quiet.calibrate(images_like(30, SHAPE)).decide(images_like(20, SHAPE, seed=3))
+    assert torch.equal(decision.pre_logits, decision.post_logits), "Δ is exactly zero"
+    assert float(decision.score.abs().max()) == 0.0
+    assert not decision.flagged.any()
+    sampled = Defense(
+        LinearClassifier(SHAPE, 10), LatentVAE(vae, steps=0, start="sampled"), LogitShift(0.05), reference="reconstruction"
+    )
+    drawn = sampled.calibrate(images_like(30, SHAPE)).decide(images_like(20, SHAPE, seed=3))
+    assert float(drawn.score.min()) > 0.0, "two draws of the code differ"
+
+
+def test_probabilities_are_noticed() -> None:
+    model = nn.Sequential(LinearClassifier(SHAPE, 10), nn.Softmax(1))
+    with pytest.warns(AluWarning, match="seems to return probabilities"):
+        Defense(model, Blur(0.5), rule="purified").decide(images_like(2, SHAPE))
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: Defense(LinearClassifier(SHAPE, 2), Blur(), rule="alu"), "needs a detector"),
+        (lambda: Defense(LinearClassifier(SHAPE, 2), Blur(), LogitShift(), rule="aly"), "Did you mean alu"),
+        (lambda: Defense(LinearClassifier(SHAPE, 2), Blur(), LogitShift(), reference="rec"), "no reference 'rec'"),
+        (
+            lambda: Defense(LinearClassifier(SHAPE, 2), Blur(), LogitShift(), reference="reconstruction"),
+            "Blur has none",
+        ),
+        (lambda: Defense(LinearClassifier(SHAPE, 2), Blur(), LogitShift(), grad_mode="exact"), "no gradient mode"),
+        (lambda: Defense(3, Blur(), LogitShift()), "not callable"),  # type: ignore[arg-type]
+        (lambda: LogitShift(false_alarm=5), "share of clean images"),
+        (lambda: LatentVAE(small_vae(SHAPE), solver="sgd"), "no solver 'sgd'"),
+        (lambda: LatentVAE("cifar11-vae"), "no bundled model"),
+        (lambda: LatentVAE(nn.Identity()), "encode and decode"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(build: object, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        build()  # type: ignore[operator]
+
+
+class Broken(nn.Module):
+    def __init__(self, answer: object) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, images: Tensor) -> object:
+        return self.answer(images)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (lambda x: x.flatten(1)[:, :1], r"at least 2 classes"),
+        (lambda x: x.flatten(1).sum(1), r"logits \[N, classes\]"),
+        (lambda x: x.flatten(1)[:1, :10], "for N=3 images"),
+        (lambda x: x.flatten(1)[:, :10] * float("nan"), "NaN or infinite logits"),
+        (lambda x: {"logits": x}, "must return logits as a tensor"),
+    ],
+)
+def test_a_broken_classifier_is_one_sentence(answer: object, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Defense(Broken(answer), Identity(), rule="purified").decide(images_like(3, SHAPE))
+
+
+def test_wrong_channels_are_one_sentence() -> None:
+    with pytest.raises(InputError, match="reads images of 3 channels; these have 1"):
+        LatentVAE(small_vae(SHAPE))(images_like(2, (1, 32, 32)))
+
+
+def test_mixed_precision_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="computes in torch.float32, but the images are torch.float64"):
+        LatentVAE(small_vae(SHAPE))(images_like(2, SHAPE).double())
+
+
+def test_loading_refuses_other_weights_strangers_code_and_damage(tmp_path: Path) -> None:
+    defense = make("vae gd")
+    place = tmp_path / "saved"
+    defense.save(place)
+    with pytest.raises(StorageError, match="its weights differ"):
+        Defense.load(place, classifier=LinearClassifier(SHAPE, 9))
+    with pytest.raises(UsageError, match="Pass it"):
+        Defense.load(place)
+    with pytest.raises(StorageError, match="no defense.json"):
+        Defense.load(tmp_path)
+    defense.save(place, factory="os:getcwd")
+    with pytest.raises(UntrustedError, match="trust=True"):
+        Defense.load(place)
+    weights = place / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(StorageError, match="not a whole safetensors file"):
+        Defense.load(place, classifier=defense.classifier)
+    (place / "defense.json").write_text(json.dumps({"format": 99}))
+    with pytest.raises(StorageError, match="format"):
+        Defense.load(place, classifier=defense.classifier)
+    (place / "defense.json").write_text("{")
+    with pytest.raises(StorageError, match="not valid JSON"):
+        Defense.load(place, classifier=defense.classifier)
+
+
+def test_saving_never_overwrites_what_is_not_a_defense(tmp_path: Path) -> None:
+    defense = make()
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(StorageError, match="was not written by alu"):
+        defense.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+    defense.save(tmp_path / "d")
+    defense.save(tmp_path / "d")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "precious.txt"]

@@ -1,0 +1,41 @@
+"""The commands and flags are a promise: a change here is a change for users."""
+
+from __future__ import annotations
+
+from typer.main import get_command
+
+from alu.cli import app
+
+PROMISED = {
+    "data": ["--help", "--root", "--show", "--size", "--split", "name"],
+    "demo": ["--device", "--help", "--n", "--out", "--seed"],
+    "fit": [
+        "--checkpoint", "--classifier", "--data", "--device", "--epochs", "--false-alarm", "--help", "--max-minutes",
+        "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size", "--steps",
+    ],
+    "predict": [
+        "--batch-size", "--classifier", "--device", "--format", "--help", "--out", "--resize", "--trust", "defense",
+        "pictures",
+    ],
+}  # fmt: skip
+
+
+def test_commands_and_flags_are_pinned() -> None:
+    group = get_command(app)
+    found = {}
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        words = ["--help"]
+        for parameter in command.params:
+            words += [parameter.name] if parameter.param_type_name == "argument" else parameter.opts
+        found[name] = sorted(set(words))
+    assert found == PROMISED
+
+
+def test_every_command_says_what_it_does() -> None:
+    group = get_command(app)
+    for command in group.commands.values():  # type: ignore[attr-defined]
+        assert command.help
+        for parameter in command.params:
+            assert parameter.help or parameter.name == "help", f"{command.name} {parameter.name}"
+
+

@@ -1,0 +1,78 @@
+"""Imports go one way, and the command starts without torch."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "alu"
+
+# A part may import from its own level and from lower ones.
+LEVELS = [
+    {"errors", "rng", "check", "modes", "storage", "provenance", "threat", "decision"},
+    {"data", "models"},
+    {"purifiers", "detectors", "attacks"},
+    {"defense", "saving"},
+    {"evaluation", "report"},
+    {"training"},
+    {"experiments"},
+    {"cli"},
+]
+LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
+# A figure's interval is needed wherever a figure is shown, and needs nothing itself.
+LIGHT = {"evaluation.intervals"}
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "alu":
+            rest = node.module.split(".")[1:]
+            names |= {".".join(rest)} if rest else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name[4:] for alias in node.names if alias.name.startswith("alu.")}
+    return names
+
+
+def test_imports_go_one_way() -> None:
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        part = path.relative_to(SOURCE).with_suffix("").parts[0]
+        if part == "__init__":
+            continue
+        for name in imported(path):
+            other = name.split(".")[0]
+            if other and name not in LIGHT and LEVEL[other] > LEVEL[part]:
+                wrong.append(f"{path.relative_to(SOURCE)} imports alu.{name}")
+    # save and load are methods of Defense, written next to it.
+    allowed = {"defense.py imports alu.saving", "saving.py imports alu.defense"}
+    assert sorted(set(wrong) - allowed) == []
+
+
+def test_attacks_know_nothing_of_defenses() -> None:
+    for path in (SOURCE / "attacks").rglob("*.py"):
+        parts = {name.split(".")[0] for name in imported(path)}
+        assert parts <= {"attacks", "check", "errors", "modes", "rng", "threat", "decision"}, path
+
+
+def test_reports_do_not_need_torch() -> None:
+    code = "import sys, alu.report.demo, alu.report.charts, alu.report.page; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_help_does_not_import_torch() -> None:
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom alu.cli import app\n"
+        "for words in ([], ['demo'], ['data'], ['fit'], ['predict']):\n"
+        "    assert CliRunner().invoke(app, [*words, '--help']).exit_code == 0, words\n"
+        "print(sorted({'torch', 'numpy', 'PIL', 'lightning_fabric'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_no_file_is_a_drawer() -> None:
+    names = {path.stem for path in SOURCE.rglob("*.py")}
+    assert not names & {"utils", "helpers", "common", "misc"}

@@ -1,0 +1,125 @@
+"""PGD: where the optimum is known, it is found; what it promises, it keeps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from alu.attacks import PGD
+from alu.errors import InputError, UsageError
+from alu.models import resnet18
+from alu.rng import generator
+from alu.threat import ThreatModel
+from alu.training.recipes import seeded
+from tests.contracts.parts import images_like
+
+SHAPE = (3, 8, 8)
+
+
+class TwoClasses(nn.Module):
+    """Logits (w·x + b, -(w·x + b)): the margin in every norm is known exactly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(192, generator=generator(0, "weights")) / 20)
+
+    def forward(self, images: Tensor) -> Tensor:
+        value = (images - 0.5).flatten(1) @ self.weight
+        return torch.stack([value, -value], 1)
+
+    def margin(self, images: Tensor, norm: str) -> Tensor:
+        """Distance to the other class."""
+        value = ((images - 0.5).flatten(1) @ self.weight).detach().abs()
+        dual = self.weight.abs().sum() if norm == "Linf" else self.weight.norm()
+        return value / dual.detach()
+
+
+@pytest.mark.parametrize("norm", ["Linf", "L2"])
+@pytest.mark.parametrize("loss", ["ce", "margin"])
+@pytest.mark.parametrize("keep", ["last", "best"])
+def test_linear_models_with_a_known_optimum(norm: str, loss: str, keep: str) -> None:
+    model = TwoClasses()
+    images = 0.5 + 0.1 * (2 * torch.rand((12, *SHAPE), generator=generator(1, "images")) - 1)
+    labels = model(images).argmax(1)
+    for image, label, margin in zip(images, labels, model.margin(images, norm), strict=True):
+        for factor, broken in ((1.25, True), (0.99, False)):
+            attack = PGD(norm=norm, eps=float(margin) * factor, steps=40, loss=loss, keep=keep)
+            adversarial = attack(model, image[None], label[None])
+            assert bool(model(adversarial).argmax(1) != label) == broken, (norm, loss, factor)
+
+
+@pytest.mark.parametrize("norm", ["Linf", "L2"])
+@pytest.mark.parametrize("targeted", [False, True])
+def test_stays_in_the_ball_and_leaves_no_trace(norm: str, targeted: bool) -> None:
+    model = seeded(lambda: resnet18(10, width=8), 0).train()
+    images = images_like(6, (3, 32, 32)).clamp(0, 1)
+    labels = torch.arange(6)
+    before, state = images.clone(), torch.get_rng_state()
+    eps = 8 / 255 if norm == "Linf" else 0.5
+    adversarial = PGD(norm=norm, eps=eps, steps=3, targeted=targeted, restarts=2)(model, images, labels)
+    assert ThreatModel(norm, eps).contains(adversarial, images).all()
+    assert torch.equal(images, before)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(part.training for part in model.modules())
+    assert all(weight.grad is None for weight in model.parameters())
+    assert not adversarial.requires_grad
+
+
+def test_targeted_goes_towards_the_label_and_untargeted_away() -> None:
+    model = seeded(lambda: resnet18(10, width=8), 0).eval()
+    images, labels = images_like(6, (3, 32, 32)), torch.arange(6)
+
+    def loss(at: Tensor) -> float:
+        with torch.no_grad():
+            return float(nn.functional.cross_entropy(model(at), labels))
+
+    plain = loss(images)
+    assert loss(PGD(steps=5)(model, images, labels)) > plain
+    assert loss(PGD(steps=5, targeted=True)(model, images, labels)) < plain
+
+
+def test_an_image_does_not_depend_on_the_batch_size() -> None:
+    model = seeded(lambda: resnet18(10, width=8), 0).eval().double()
+    images, labels = images_like(7, (3, 32, 32)).double(), torch.arange(7)
+    whole = PGD(steps=4, seed=3)(model, images, labels)
+    parts = PGD(steps=4, seed=3, batch_size=2)(model, images, labels)
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-9)
+    assert not torch.equal(PGD(steps=4, seed=4)(model, images, labels), whole)
+
+
+def test_best_and_restarts_are_never_worse() -> None:
+    model = seeded(lambda: resnet18(10, width=8), 1).eval()
+    images, labels = images_like(10, (3, 32, 32)), torch.arange(10)
+
+    def losses(attack: PGD) -> Tensor:
+        with torch.no_grad():
+            return nn.functional.cross_entropy(model(attack(model, images, labels)), labels, reduction="none")
+
+    once = losses(PGD(steps=6, step_size=6 / 255))
+    assert (losses(PGD(steps=6, step_size=6 / 255, keep="best")) >= once - 1e-5).all()
+    assert (losses(PGD(steps=6, step_size=6 / 255, restarts=3)) >= once - 1e-5).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: PGD(eps=8), "write eps=8/255"),
+        (lambda: PGD(norm="L1"), "no norm 'L1'"),
+        (lambda: PGD(steps=0), "at least 1 step"),
+        (lambda: PGD(loss="dlr"), "no loss 'dlr'"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(call: object, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        call()  # type: ignore[operator]
+
+
+def test_wrong_labels_and_models_without_gradients_are_one_sentence() -> None:
+    model, images = TwoClasses(), images_like(2, SHAPE)
+    with pytest.raises(InputError, match="labels must run from 0 to 1"):
+        PGD(steps=1)(model, images, torch.tensor([0, 5]))
+    with pytest.raises(InputError, match="one whole-number label per image"):
+        PGD(steps=1)(model, images, torch.tensor([0]))
+    with pytest.raises(InputError, match="needs gradients"):
+        PGD(steps=1)(lambda x: model(x).detach(), images, torch.tensor([0, 1]))

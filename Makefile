@@ -25,8 +25,8 @@ slow: setup
 	$(BIN)/python -m pytest -m slow --durations=0
 
 check: setup
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
 
 bench: setup

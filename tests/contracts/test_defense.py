@@ -23,7 +23,11 @@ SHAPE = (3, 32, 32)
 
 
 def make(
-    purifier: str = "blur", detector: str = "logit shift", rule: str = "alu", reference: str = "input", classes: int = 10
+    purifier: str = "blur",
+    detector: str = "logit shift",
+    rule: str = "alu",
+    reference: str = "input",
+    classes: int = 10,
 ) -> Defense:
     defense = Defense(
         LinearClassifier(SHAPE, classes), PURIFIERS[purifier](SHAPE), DETECTORS[detector](), rule, reference
@@ -181,7 +185,10 @@ def test_no_steps_and_the_reconstruction_reading_change_nothing() -> None:
     assert float(decision.score.abs().max()) == 0.0
     assert not decision.flagged.any()
     sampled = Defense(
-        LinearClassifier(SHAPE, 10), LatentVAE(vae, steps=0, start="sampled"), LogitShift(0.05), reference="reconstruction"
+        LinearClassifier(SHAPE, 10),
+        LatentVAE(vae, steps=0, start="sampled"),
+        LogitShift(0.05),
+        reference="reconstruction",
     )
     drawn = sampled.calibrate(images_like(30, SHAPE)).decide(images_like(20, SHAPE, seed=3))
     assert float(drawn.score.min()) > 0.0, "two draws of the code differ"

@@ -22,7 +22,10 @@ RATE, CLEAN, FRESH = 0.02, 800, 1500
         (lambda: LogitShift(RATE), CLEAN),
         (lambda: ReconstructionError(RATE), CLEAN),
         (lambda: Disagreement(RATE), CLEAN),
-        (lambda: Combined(LogitShift(RATE), ReconstructionError(RATE), Disagreement(RATE), false_alarm=RATE), CLEAN // 2),
+        (
+            lambda: Combined(LogitShift(RATE), ReconstructionError(RATE), Disagreement(RATE), false_alarm=RATE),
+            CLEAN // 2,
+        ),
     ],
     ids=["logit shift", "reconstruction error", "disagreement", "combined"],
 )

@@ -37,5 +37,3 @@ def test_every_command_says_what_it_does() -> None:
         assert command.help
         for parameter in command.params:
             assert parameter.help or parameter.name == "help", f"{command.name} {parameter.name}"
-
-

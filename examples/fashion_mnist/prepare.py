@@ -38,9 +38,8 @@ def main() -> None:
     save_file(model.state_dict(), WEIGHTS)
     test = data.folder(HERE / "pictures", "test")
     right = (model(test.images).argmax(1) == test.labels).float().mean()
-    print(
-        f"{options.n} pictures in {HERE / 'pictures'}; the classifier is right on {100 * float(right):.1f} % of its test part"
-    )
+    print(f"{options.n} pictures in {HERE / 'pictures'}")
+    print(f"The classifier is right on {100 * float(right):.1f} % of their test part.")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -45,6 +46,16 @@ def check_labels(labels: Tensor, count: int, classes: int | None, who: str) -> N
         raise InputError(
             f"{who}: labels must run from 0{upper}; these run from {int(labels.min())} to {int(labels.max())}."
         )
+
+
+def answers(model: Callable[[Tensor], object], images: Tensor) -> object:
+    """What a model says of images; one that leaves torch (NumPy, ONNX, an endpoint) is asked without a gradient."""
+    try:
+        return model(images)
+    except RuntimeError as error:
+        if images.requires_grad and "requires grad" in str(error):
+            return model(images.detach())
+        raise
 
 
 def check_logits(logits: object, count: int, who: str) -> Tensor:

@@ -29,6 +29,15 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.images)
 
+    def take(self, at: Tensor) -> Evidence:
+        """The evidence of the images at these positions."""
+        return Evidence(*(getattr(self, item.name)[at.to(self.images.device)] for item in fields(Evidence)))
+
+    @staticmethod
+    def join(parts: Sequence[Evidence]) -> Evidence:
+        """One piece of evidence from the parts of a batch."""
+        return Evidence(*(torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Evidence)))
+
 
 @dataclass(frozen=True)
 class Decision:

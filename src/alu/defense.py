@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from alu.check import check_images, check_logits, look_like_probabilities, warn
+from alu.check import answers, check_images, check_logits, look_like_probabilities, warn
 from alu.decision import Decision, Evidence, find_rule
 from alu.detectors.base import Detector
 from alu.errors import UsageError, nearest
@@ -73,12 +74,12 @@ class Defense(nn.Module):
     @property
     def traits(self) -> Traits:
         """What an attacker must reckon with."""
-        return self.purifier.traits
+        return replace_fields(self.purifier.traits, detector=self.rule_.uses_flags or self.rule_.rejects)
 
     def logits(self, images: Tensor) -> Tensor:
         """The bare classifier's logits [N, classes]."""
         who = f"The classifier {type(self.classifier).__name__}"
-        logits = check_logits(self.classifier(images), len(images), who).to(images.device)
+        logits = check_logits(answers(self.classifier, images), len(images), who).to(images.device)
         if not self._warned and look_like_probabilities(logits):
             self._warned = True
             warn(
@@ -95,11 +96,9 @@ class Defense(nn.Module):
         with evaluating(self, self.classifier), torch.inference_mode(False):
             images = images.clone() if images.is_inference() else images
             with torch.set_grad_enabled(wants_gradient):
-                compares = self.reference == "reconstruction"
-                done = self.purifier.purify(images, self.grad_mode, reconstruct=compares)
+                done = self.purifier.purify(images, self.grad_mode, reconstruct=self.reference == "reconstruction")
                 pre = self.logits(images if done.reconstruction is None else done.reconstruction)
-                post = self.logits(done.purified)
-        return Evidence(images, done.purified, pre, post)
+                return Evidence(images, done.purified, pre, self.logits(done.purified))
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π."""
@@ -121,15 +120,15 @@ class Defense(nn.Module):
     def decide(self, images: Tensor, batch_size: int = 100) -> Decision:
         """The deployed answer for each image, with what it was based on; large sets are worked through in parts."""
         check_images(images, "Defense")
-        if self.detector is not None and (self.rule_.uses_flags or self.rule_.rejects or self.detector.calibrated):
+        if self.detector is not None and (self.rule_.uses_flags or self.rule_.rejects):
             self.detector.require_calibration()
         starts = range(0, max(1, len(images)), batch_size)
-        return Decision.join([self._decide(images[start : start + batch_size]) for start in starts])
+        return Decision.join([self.judge(self.evidence(images[start : start + batch_size])) for start in starts])
 
-    def _decide(self, images: Tensor) -> Decision:
-        evidence = self.evidence(images)
+    def judge(self, evidence: Evidence) -> Decision:
+        """The answer that this evidence leads to: the second half of `decide`."""
         answer = self.answer(evidence)
-        count = len(images)
+        count = len(evidence)
         flagged = torch.zeros(count, dtype=torch.bool, device=answer.device)
         score = p_value = torch.full((count,), float("nan"), dtype=torch.float64, device=answer.device)
         if self.detector is not None and self.detector.calibrated:
@@ -156,8 +155,14 @@ class Defense(nn.Module):
             parts.append(self.evidence(images[start : start + batch_size]))
             if watch is not None:
                 watch(min(start + batch_size, len(images)), len(images))
-        self.detector.calibrate(_joined(parts))
-        self.shape = tuple(images.shape[1:])
+        return self.calibrate_on(Evidence.join(parts))
+
+    def calibrate_on(self, evidence: Evidence) -> Defense:
+        """The same from evidence that is already there; returns itself."""
+        if self.detector is None:
+            raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
+        self.detector.calibrate(evidence)
+        self.shape = tuple(evidence.images.shape[1:])
         return self
 
     def save(self, path: Path | str, factory: str | None = None) -> None:
@@ -182,8 +187,3 @@ def batched_logits(classifier: Classifier, images: Tensor, batch_size: int = 100
     with evaluating(classifier):
         parts = [classifier(images[start : start + batch_size]) for start in range(0, len(images), batch_size)]
     return torch.cat([torch.as_tensor(part, device=images.device) for part in parts])
-
-
-def _joined(parts: list[Evidence]) -> Evidence:
-    names = ("images", "purified", "pre_logits", "post_logits")
-    return Evidence(*(torch.cat([getattr(part, name) for part in parts]) for name in names))

@@ -124,14 +124,14 @@ def call_factory(spec: str) -> Callable[[Tensor], Any]:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that reads its own arguments ends the process
         raise UsageError(f"Cannot import {module_name} for the classifier {spec}: {error}.") from error
     maker = getattr(module, function, None)
     if not callable(maker):
         raise UsageError(f"{module_name} has no function {function}; the classifier {spec} cannot be made.")
     try:
         made = maker()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{spec} failed to make the classifier: {type(error).__name__}: {error}.") from error
     if not callable(made):
         raise UsageError(f"{spec} returned {type(made).__name__}, which is not a classifier that can be called.")

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -33,10 +34,23 @@ def explained(path: Path, doing: str = "write") -> Iterator[None]:
 
 
 @contextmanager
+def _parents(path: Path) -> Iterator[None]:
+    """Make the folders above `path`; those that were not there vanish again if the block fails."""
+    made = [folder for folder in path.parents if not folder.exists()]  # the innermost first
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary file beside `path` that takes its place when the block ends well, and vanishes otherwise."""
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with explained(path), _parents(path):
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
         temporary = Path(name)
@@ -55,8 +69,7 @@ def replacing_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Pa
     """The same for a folder; one that already stands there is replaced only if `is_ours` says it may be."""
     if path.exists() and not (path.is_dir() and (is_ours(path) or not any(path.iterdir()))):
         raise StorageError(f"{path} is already there and was not written by alu. Choose another place.")
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with explained(path), _parents(path):
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
             yield temporary
@@ -64,10 +77,16 @@ def replacing_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Pa
             if path.exists():
                 old = temporary.with_name(temporary.name + ".old")
                 os.replace(path, old)
-                os.replace(temporary, path)
+                try:
+                    os.replace(temporary, path)
+                except BaseException:  # Ctrl-C too must not cost the user the folder that was there
+                    os.replace(old, path)
+                    raise
                 shutil.rmtree(old, ignore_errors=True)
             else:
                 os.replace(temporary, path)
+        except StorageError as error:  # the user knows the folder's own name, not the temporary one
+            raise StorageError(str(error).replace(str(temporary), str(path))) from error
         finally:
             with suppress(OSError):
                 shutil.rmtree(temporary)
@@ -83,25 +102,29 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read JSON, or say what is wrong with the file."""
     with explained(path, "read"):
-        text = path.read_text()
+        content = path.read_bytes()
     try:
-        return json.loads(text)
+        return json.loads(content)
     except json.JSONDecodeError as error:
         raise StorageError(f"{path} is not valid JSON (line {error.lineno}: {error.msg}).") from error
+    except UnicodeDecodeError as error:
+        raise StorageError(f"{path} is not valid JSON: it is no text at all.") from error
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors as safetensors."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with replacing(path) as temporary:
         try:
-            save_file(ready, temporary, metadata=dict(metadata or {}))
-        except Exception as error:  # safetensors raises its own type for a full disk
-            if "No space left" in str(error):
-                raise OSError(errno.ENOSPC, "No space left on device") from error
-            raise
+            save_file(ready, temporary, metadata=dict(metadata) if metadata else None)
+        except SafetensorError as error:  # its own type for a full disk, with the system's number in the text
+            number = re.search(r"os error (\d+)", str(error))
+            if number is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -172,7 +172,12 @@ def test_a_callable_without_gradients_or_parameters() -> None:
     def endpoint(images: Tensor) -> object:
         return images.flatten(1).numpy().astype("float64") @ weights
 
+    from alu.attacks import PGD
+
     defense = Defense(endpoint, Blur(0.5), LogitShift(0.05)).calibrate(images_like(40, SHAPE))
+    for model in (defense, endpoint):
+        with pytest.raises(InputError, match="Use a query attack"):
+            PGD(steps=1)(model, images_like(2, SHAPE), torch.tensor([0, 1]))  # type: ignore[arg-type]
     assert len(list(defense.parameters())) == 1, "other tools ask the first parameter for a device"
     assert defense.decide(images_like(4, SHAPE)).label.shape == (4,)
 
@@ -255,6 +260,26 @@ def test_wrong_channels_are_one_sentence() -> None:
 def test_mixed_precision_is_one_sentence() -> None:
     with pytest.raises(InputError, match="computes in torch.float32, but the images are torch.float64"):
         LatentVAE(small_vae(SHAPE))(images_like(2, SHAPE).double())
+
+
+def test_another_normalisation_is_another_classifier(tmp_path: Path) -> None:
+    from alu.models import Normalize
+
+    def built(mean: float) -> nn.Module:
+        return nn.Sequential(Normalize([mean] * 3, [0.25] * 3), LinearClassifier(SHAPE, 4))
+
+    Defense(built(0.5), Blur(0.5), rule="purified").save(tmp_path / "d")
+    Defense.load(tmp_path / "d", classifier=built(0.5))
+    with pytest.raises(StorageError, match="its weights differ"):
+        Defense.load(tmp_path / "d", classifier=built(0.4))
+
+
+def test_traits_say_what_an_attacker_must_reckon_with() -> None:
+    assert make("blur").traits.detector
+    assert not make("blur", rule="purified").traits.detector
+    assert make("vae sampled").traits.stochastic
+    assert make("vae adam").traits.gradient == "twin"
+    assert make("chain").traits.iterative
 
 
 def test_loading_refuses_other_weights_strangers_code_and_damage(tmp_path: Path) -> None:

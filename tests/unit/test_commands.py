@@ -17,6 +17,7 @@ PROMISED = {
         "--batch-size", "--classifier", "--device", "--format", "--help", "--out", "--resize", "--trust", "defense",
         "pictures",
     ],
+    "train": ["--device", "--help", "--list", "--out", "--root", "--set", "name"],
 }  # fmt: skip
 
 

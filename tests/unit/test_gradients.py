@@ -89,6 +89,18 @@ def test_implicit_agrees_at_convergence() -> None:
     assert relative_error(objective(purifier, "implicit"), images, count=3, step=1e-4) <= 1e-2
 
 
+@pytest.mark.parametrize("kind", ["sse", "mse", "norm"])
+def test_the_fallback_of_implicit_has_the_scale_of_its_objective(kind: str) -> None:
+    # Far from a minimum H is indefinite and the Gauss-Newton part steps in; its scale cancels against that of H_xz.
+    images = smooth_images(4).requires_grad_(True)
+    gradients = []
+    for objective_kind in ("sse", kind):
+        purifier = LatentVAE(tiny_vae(latent=2), steps=0, objective=objective_kind, start="random")
+        gradients.append(torch.autograd.grad(purifier(images, "implicit").square().sum(), images)[0])
+    norms = [g.flatten(1).norm(dim=1) for g in gradients]
+    assert ((norms[1] / norms[0] > 0.3) & (norms[1] / norms[0] < 3)).all()
+
+
 @pytest.mark.parametrize("purifier", [Blur(0.8), Median(3), PCA(20), Chain(Blur(0.5), PCA(20))])
 def test_filters_are_exact(purifier: object) -> None:
     parts = purifier.parts if isinstance(purifier, Chain) else [purifier]
@@ -183,7 +195,7 @@ import resource, sys, torch
 from alu import models
 from alu.purifiers import LatentVAE
 torch.set_num_threads(1)
-vae = models.vae(width=48)
+vae = models.vae(latent=4, width=64)
 images = torch.rand(64, 3, 32, 32).requires_grad_(True)
 warm = LatentVAE(vae, steps=1, lr=1e-4, solver="gd")
 torch.autograd.grad(warm(images[:2]).sum(), images)

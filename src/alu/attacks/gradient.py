@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alu.attacks.base import Attack, gradient_of
-from alu.check import check_labels, check_logits
+from alu.check import answers, check_labels, check_logits
 from alu.errors import UsageError, nearest
 from alu.rng import uniform_per_image
 
@@ -32,8 +32,8 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"ce": cross_entropy, "m
 class PGD(Attack):
     """Projected gradient ascent on the loss (Madry et al. 2018), from a random start by default.
 
-    `step_size` defaults to eps / 4, that is 2/255 at 8/255. Every image gets all its steps; the images with the highest
-    loss over all steps and restarts are returned.
+    `step_size` defaults to eps / 4, that is 2/255 at 8/255. Every image gets all its steps. Of each search the "last"
+    image is kept, as the paper's attack does, or the one with the highest loss ("best"); of all restarts the best.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PGD(Attack):
         return _higher(best, highest, at, last) if self.keep == "best" else (at, last)
 
     def _loss(self, model: Callable[[Tensor], Tensor], at: Tensor, labels: Tensor) -> Tensor:
-        logits = check_logits(model(at), len(at), "The attacked model")
+        logits = check_logits(answers(model, at), len(at), "The attacked model")
         check_labels(labels, len(at), logits.shape[1], type(self).__name__)
         loss = LOSSES[self.loss](logits, labels)
         return -loss if self.targeted else loss

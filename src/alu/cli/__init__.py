@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from typing import TextIO
 
 import typer
 
@@ -11,6 +13,7 @@ from alu.cli.data import data
 from alu.cli.demo import demo
 from alu.cli.fit import fit
 from alu.cli.predict import predict
+from alu.cli.train import train
 from alu.errors import AluError
 
 app = typer.Typer(
@@ -21,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, data, fit, predict):
+for command in (demo, data, train, fit, predict):
     app.command()(command)
 
 
@@ -32,8 +35,13 @@ def root() -> None:
 
 def main() -> None:
     """Run the command; errors are one sentence on standard error and an exit code."""
+    warnings.showwarning = _show_warning
     try:
         app()
+    except SystemExit as stop:
+        if stop.code == 130:  # typer has turned Ctrl-C into this code, without a word
+            sys.stderr.write("alu: Interrupted. Nothing was written half.\n")
+        raise
     except AluError as error:
         _stop(str(error), error.exit_code, error)
     except KeyboardInterrupt as error:
@@ -46,8 +54,24 @@ def main() -> None:
         _stop(f"alu failed unexpectedly ({type(error).__name__}: {error}). Set ALU_DEBUG=1 to see where.", 1, error)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Ours as one line, without the place in the code; others as Python shows them."""
+    if category.__name__ == "AluWarning":  # by name: its module would import torch
+        sys.stderr.write(f"alu: warning: {message}\n")
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+
 def _stop(sentence: str, code: int, error: BaseException) -> None:
     if os.environ.get("ALU_DEBUG"):
         raise error
-    sys.stderr.write(f"alu: {sentence}\n")
+    # Other people's errors that a sentence quotes may run over several lines.
+    sys.stderr.write(f"alu: {' '.join(sentence.split())}\n")
     sys.exit(code)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from alu.cli.data import parse_size
 from alu.cli.options import Device, Seed, checked_device
 from alu.cli.stages import stages
-from alu.errors import StorageError, UsageError
+from alu.errors import AluError, StorageError, UsageError, nearest
 
 if TYPE_CHECKING:
     from alu.training.fitting import Fitted
+
+
+class InterruptedFitError(AluError):
+    """The user pressed Ctrl-C."""
+
+    exit_code = 130
 
 
 def fit(
@@ -28,9 +36,9 @@ def fit(
         str, typer.Option(help="vae (trains one), pca, blur, median, jpeg, a bundled VAE, or a .safetensors file.")
     ] = "vae",
     steps: Annotated[
-        int, typer.Option(help="Latent steps per image; more is slower and keeps more clean answers.")
+        int, typer.Option(help="A VAE's latent steps per image; more is slower and keeps more clean answers.")
     ] = 20,
-    rule: Annotated[str, typer.Option(help="alu, purified or abstain.")] = "alu",
+    rule: Annotated[str, typer.Option(help="What to answer: alu, purified or abstain.")] = "alu",
     reference: Annotated[
         str, typer.Option(help="What the logits are compared with: input or reconstruction.")
     ] = "input",
@@ -47,52 +55,77 @@ def fit(
     seed: Seed = 0,
     device: Device = "cpu",
 ) -> None:
-    """Build a defence around your classifier: train or take a purifier, calibrate on held-out images, save."""
-    from alu.saving import is_defense
+    """Build a defence around your classifier: train or take a purifier, calibrate on held-out images, save.
 
-    checked_device(device)
-    if out.exists() and not (out.is_dir() and (is_defense(out) or not any(out.iterdir()))):
-        # Said before an hour of work, not after it.
-        raise StorageError(f"{out} is already there and was not written by alu. Choose another --out.")
-    fitted, factory = _fitted(
-        classifier, data, size, root,
-        dict(
+    Of your own pictures 70 % train the purifier, 15 % calibrate, 5 % validate and 10 % check the result.
+    """
+    try:
+        _refuse_places(out, checkpoint)
+        checked_device(device)
+        plan = dict(
             purifier=purifier, steps=steps, rule=rule, reference=reference, false_alarm=false_alarm, epochs=epochs,
             max_minutes=max_minutes, seed=seed, device=device, checkpoint=checkpoint,
-        ),
-    )  # fmt: skip
-    fitted.defense.save(out, factory=factory)
-    _print(fitted, out)
+        )  # fmt: skip
+        fitted = _fitted(classifier, data, size, root, plan)
+        factory = classifier if ":" in classifier else None
+        fitted.defense.save(out, factory=factory)
+    except KeyboardInterrupt as error:
+        kept = checkpoint is not None and (checkpoint / "checkpoint.safetensors").exists()
+        again = f"The training up to the last checkpoint is in {checkpoint}: run the command again to go on."
+        raise InterruptedFitError(f"Interrupted. {out} was not written. {again if kept else ''}".rstrip()) from error
+    _print(fitted, out, factory)
 
 
-def _fitted(
-    classifier: str, data: str, size: str | None, root: Path | None, settings: dict[str, object]
-) -> tuple[Fitted, str | None]:
-    from alu import models
+def _refuse_places(out: Path, checkpoint: Path | None) -> None:
+    """Say before an hour of work, not after it, that its result could not be written."""
+    from alu.saving import is_defense
+
+    if out.exists() and not (out.is_dir() and (is_defense(out) or not any(out.iterdir()))):
+        raise StorageError(f"{out} is already there and was not written by alu. Choose another --out.")
+    above = next(folder for folder in out.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise StorageError(
+            f"{out} cannot be written: {above} is no folder that you may write to. Choose another --out."
+        )
+    if checkpoint is not None:
+        place = checkpoint.absolute()
+        if out.absolute() in (place, *place.parents):
+            raise UsageError(
+                f"--checkpoint {checkpoint} lies in --out {out}, which must be empty. Choose another folder."
+            )
+
+
+def _fitted(classifier: str, data: str, size: str | None, root: Path | None, settings: dict[str, Any]) -> Fitted:
     from alu.data import open_dataset
-    from alu.decision import find_rule
-    from alu.saving import call_factory
     from alu.training.fitting import Plan
     from alu.training.fitting import fit as fit_defense
 
-    plan = Plan(**settings)  # type: ignore[arg-type]
-    find_rule(plan.rule)
-    if plan.reference == "reconstruction" and plan.purifier in ("pca", "blur", "median", "jpeg"):
-        raise UsageError(
-            f"--reference reconstruction needs a VAE; {plan.purifier} has no reconstruction to compare with."
-        )
-    factory = classifier if ":" in classifier else None
-    made = call_factory(classifier) if factory else models.load(classifier)
+    plan = Plan(**settings)
+    shape = parse_size(size)
+    made = _classifier(classifier)
     if hasattr(made, "to"):
         made = made.to(plan.device)
-    shape = parse_size(size)
-    names = ("train", "calibration", "validation", "test")
-    parts = {name: open_dataset(data, name, root=root, size=shape) for name in names}
+    parts = {name: open_dataset(data, name, root=root, size=shape) for name in plan.parts}
     with stages() as watch:
-        return fit_defense(made, parts, plan, watch), factory
+        return fit_defense(made, parts, plan, watch)
 
 
-def _print(fitted: Fitted, out: Path) -> None:
+def _classifier(name: str) -> Callable[..., Any]:
+    from alu import models
+    from alu.saving import call_factory
+
+    if ":" in name:
+        return call_factory(name)
+    known = models.names("classifier")
+    if name not in known:
+        raise UsageError(
+            f"There is no bundled classifier {name!r}. {nearest(name, known)} "
+            "A classifier of your own is named module:function, such as my_module:build."
+        )
+    return models.load(name)
+
+
+def _print(fitted: Fitted, out: Path, factory: str | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -102,4 +135,13 @@ def _print(fitted: Fitted, out: Path) -> None:
     table.add_row("false alarms", str(fitted.false_alarms), str(fitted.false_alarms.n))
     console = Console()
     console.print(table)
-    console.print(f"Saved to {out} after {fitted.seconds:.0f} s. Next: alu predict {out} PICTURES", soft_wrap=True)
+    if fitted.defended.interval[1] < fitted.bare.interval[0]:
+        console.print(
+            "The defence costs clean answers. A longer training (--epochs), more --steps, or --purifier pca may help.",
+            soft_wrap=True,
+        )
+    trust = " --trust" if factory else ""
+    console.print(
+        f"Saved to {out} after {fitted.seconds:.0f} s. Next: alu predict {out} PICTURES{trust}",
+        soft_wrap=True, markup=False, highlight=False,
+    )  # fmt: skip

@@ -16,12 +16,13 @@ Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, 
 
 
 def checked_device(device: str) -> torch.device:
-    """The device of this name, if it is there."""
+    """The device of this name, if it is there and computes."""
     import torch
 
     try:
         made = torch.device(device)
-        torch.empty(0, device=made)
-        return made
-    except (RuntimeError, AssertionError) as error:
+        # Read back: the device "meta" can be made, but holds no numbers.
+        torch.zeros(1, device=made).item()
+    except Exception as error:  # each kind of device is missing in its own way
         raise UsageError(f"There is no device {device!r} on this machine. Use --device cpu.") from error
+    return made

@@ -1,19 +1,31 @@
-"""Progress on standard error: one bar per stage of the work, each with the time left."""
+"""Progress on standard error: bars on a terminal, now and then a line in a log."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+Watch = Callable[[str, int, int], None]
+LOG_SECONDS = 30.0
+
 
 @contextmanager
-def stages() -> Iterator[Callable[[str, int, int], None]]:
+def stages(shown: bool = True) -> Iterator[Watch]:
     """Call what it gives with (what is being done, how much is done, how much there is)."""
+    if not shown:
+        yield lambda what, done, total: None
+        return
+    if not sys.stderr.isatty():
+        # Bars make a log unreadable, and short work needs no progress.
+        yield _lines()
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
@@ -29,3 +41,22 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
     with bar:
         yield watch
+
+
+def _lines() -> Watch:
+    """Writes a line with the time left whenever half a minute has passed."""
+    started: dict[str, tuple[float, int]] = {}
+    written = time.monotonic()
+
+    def watch(what: str, done: int, total: int) -> None:
+        nonlocal written
+        now = time.monotonic()
+        # A resumed training begins in the middle.
+        begun, first = started.setdefault(what, (now, done))
+        if now - written >= LOG_SECONDS and done > first:
+            written = now
+            left = (now - begun) / (done - first) * (total - done)
+            sys.stderr.write(f"alu: {what}: {done} of {total}, about {left:.0f} s left\n")
+            sys.stderr.flush()
+
+    return watch

@@ -45,8 +45,8 @@ class Combined(Detector):
         order = torch.randperm(len(evidence), generator=generator(0, "halves", len(evidence)))
         middle = len(evidence) // 2
         for part in self.parts:
-            part.calibrate(_chosen(evidence, order[:middle]))
-        super().calibrate(_chosen(evidence, order[middle:]))
+            part.calibrate(evidence.take(order[:middle]))
+        super().calibrate(evidence.take(order[middle:]))
 
     def description(self) -> dict[str, Any]:
         """Its rate and the descriptions of its parts."""
@@ -83,8 +83,3 @@ def _share_below(scores: Tensor, clean: Tensor) -> Tensor:
     inside = (scores - low) / (high - low).clamp_min(1e-12)
     inside = torch.where(scores > clean[-1], 1.0 + (scores / clean[-1].clamp_min(1e-12)).log(), inside.clamp(0.0, 1.0))
     return (upper - 1 + inside) / (len(clean) - 1)
-
-
-def _chosen(evidence: Evidence, at: Tensor) -> Evidence:
-    at = at.to(evidence.images.device)
-    return Evidence(evidence.images[at], evidence.purified[at], evidence.pre_logits[at], evidence.post_logits[at])

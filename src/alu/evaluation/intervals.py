@@ -25,7 +25,10 @@ class Share:
         centre = self.value + z * z / (2 * self.n)
         spread = z * math.sqrt(self.value * (1 - self.value) / self.n + z * z / (4 * self.n * self.n))
         scale = 1 + z * z / self.n
-        return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+        # At the ends the formula gives exactly 0 and 1, which rounding would miss by a hair.
+        low = 0.0 if self.count == 0 else max(0.0, (centre - spread) / scale)
+        high = 1.0 if self.count == self.n else min(1.0, (centre + spread) / scale)
+        return low, high
 
     def __str__(self) -> str:
         low, high = self.interval

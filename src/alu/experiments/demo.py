@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from alu import data, models
 from alu.attacks import PGD
-from alu.decision import Decision
+from alu.decision import Decision, Evidence
 from alu.defense import Defense, batched_logits
 from alu.detectors import LogitShift
 from alu.provenance import provenance
@@ -42,6 +42,31 @@ class Reconstructed(nn.Module):
         return logits
 
 
+class Readings:
+    """Evidence for every row of the table from one purification: what is the same in two rows is computed once."""
+
+    def __init__(self, classifier: nn.Module, vae: LatentVAE, pca: PCA) -> None:
+        self.classifier, self.vae, self.pca = classifier, vae, pca
+
+    @torch.no_grad()
+    def evidence(self, images: Tensor, watch: Callable[[int, int], None], batch_size: int = 100) -> dict[str, Evidence]:
+        """Evidence by reading: "input", "reconstruction" and "pca"."""
+        parts: list[dict[str, Evidence]] = []
+        for start in range(0, len(images), batch_size):
+            some = images[start : start + batch_size]
+            done = self.vae.purify(some, reconstruct=True)
+            again = done.reconstruction if done.reconstruction is not None else some
+            projected = self.pca.purify(some).purified
+            before, after = self.classifier(some), self.classifier(done.purified)
+            parts.append({
+                "input": Evidence(some, done.purified, before, after),
+                "reconstruction": Evidence(some, done.purified, self.classifier(again), after),
+                "pca": Evidence(some, projected, before, self.classifier(projected)),
+            })  # fmt: skip
+            watch(min(start + batch_size, len(images)), len(images))
+        return {reading: Evidence.join([part[reading] for part in parts]) for reading in parts[0]}
+
+
 @dataclass
 class DemoResult:
     """Outcomes per row and column, a few images, and where they come from; plain values only."""
@@ -63,27 +88,31 @@ def run_demo(n: int = 200, seed: int = 0, device: str = "cpu", watch: Watcher = 
     test = data.sample("test").draw(n, seed)
     clean = data.sample("calibration").images.to(device)
     images, labels = test.images.to(device), test.labels.to(device)
-    defenses = {
-        "VAE, purified only": Defense(classifier, vae, LogitShift(), "purified"),
-        "VAE + ALU (input)": Defense(classifier, vae, LogitShift(), "alu", "input"),
-        "VAE + ALU (reconstruction)": Defense(classifier, vae, LogitShift(), "alu", "reconstruction"),
-        "PCA-500 + ALU (input)": Defense(classifier, pca, LogitShift(), "alu", "input"),
+    rows = {
+        "VAE, purified only": ("input", Defense(classifier, vae, LogitShift(), "purified")),
+        "VAE + ALU (input)": ("input", Defense(classifier, vae, LogitShift(), "alu", "input")),
+        "VAE + ALU (reconstruction)": (
+            "reconstruction",
+            Defense(classifier, vae, LogitShift(), "alu", "reconstruction"),
+        ),
+        "PCA-500 + ALU (input)": ("pca", Defense(classifier, pca, LogitShift(), "alu", "input")),
     }
-    defenses = {name: defense.to(device) for name, defense in defenses.items()}
-    for name in list(defenses)[1:]:
-        defenses[name].calibrate(clean, watch=partial(watch, f"Calibrating {name}"))
+    readings = Readings(classifier, vae.to(device), pca.to(device))
+    calm = readings.evidence(clean, partial(watch, "Calibrating on clean images"))
+    for reading, defense in rows.values():
+        defense.calibrate_on(calm[reading])
     attacked = attacked_images(classifier, vae, images, labels, seed, watch)
+    evidence = {
+        column: readings.evidence(shown, partial(watch, f"Judging: {column}")) for column, shown in attacked.items()
+    }
     result = DemoResult(classes=list(test.classes))
     result.rows.append(_bare_row(classifier, attacked, labels))
     decisions: dict[str, dict[str, Decision]] = {}
-    for name, defense in defenses.items():
-        decisions[name] = {}
-        for column, shown in enumerate(attacked, start=1):
-            decisions[name][shown] = defense.decide(attacked[shown])
-            watch(f"Judging {name}", column, len(attacked))
+    for name, (reading, defense) in rows.items():
+        decisions[name] = {column: defense.judge(found[reading]) for column, found in evidence.items()}
         result.rows.append(_row(name, decisions[name], labels))
     main = "VAE + ALU (input)"
-    detector = defenses[main].detector
+    detector = rows[main][1].detector
     result.threshold = float(detector.threshold_) if detector is not None else 0.0
     result.scores = {column: [round(float(s), 4) for s in decisions[main][column].score] for column in attacked}
     result.examples = _examples(attacked, decisions[main], labels)

@@ -39,9 +39,9 @@ class Card:
 
 
 def weight_hash(model: nn.Module) -> str:
-    """SHA-256 of every tensor of a network, by name: equal hashes, equal function."""
+    """SHA-256 of every tensor of a network, by name, those that are not saved with it (a normalisation) included."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
+    for name, tensor in sorted([*model.named_parameters(), *model.named_buffers()]):
         plain = tensor.detach().cpu().contiguous()
         digest.update(f"{name} {tuple(plain.shape)} {plain.dtype}\n".encode())
         digest.update(plain.view(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
@@ -81,7 +81,10 @@ def load(name: str) -> nn.Module:
 def load_file(path: Path | str) -> nn.Module:
     """A model saved by `save`: `path` is the .safetensors file, with its card beside it."""
     path = Path(path)
-    return _opened(read_card(path.with_suffix(".json")), path)
+    card_path = path.with_suffix(".json")
+    if not card_path.is_file():
+        raise StorageError(f"{path} has no card {card_path.name} beside it. alu.models.save writes both; copy both.")
+    return _opened(read_card(card_path), path)
 
 
 def _opened(facts: Card, path: Path) -> nn.Module:

@@ -25,6 +25,8 @@ class Traits:
     batch_dependent: bool = False
     gradient: str = "exact"
     """"exact", "approximate" (a smooth stand-in for rounding), or "twin" (of a gradient-descent twin)."""
+    detector: bool = False
+    """Whether answers depend on a detector that an attacker can aim at."""
 
     def joined(self, other: Traits) -> Traits:
         """The traits of two parts in a row: the harder one of each."""
@@ -34,6 +36,7 @@ class Traits:
             self.iterative or other.iterative,
             self.batch_dependent or other.batch_dependent,
             max(self.gradient, other.gradient, key=order.index),
+            self.detector or other.detector,
         )
 
 
@@ -94,7 +97,9 @@ class Purifier(nn.Module, ABC):
 
     def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
         """Purified images with a gradient by `surrogate`, `unrolled` or `implicit`, which agree for a filter."""
-        return Purification(self._clipped(replace(self.surrogate(images), self._exact(images, False).purified)))
+        again = self._clipped(self.reconstruct(images)) if reconstruct else None
+        value = self._exact(images.detach(), False).purified
+        return Purification(replace(self._clipped(self.surrogate(images)), value), again)
 
     def purify(self, images: Tensor, grad_mode: str = "unrolled", *, reconstruct: bool = False) -> Purification:
         """Purified images and, if `reconstruct`, the reconstruction. The value is the same in every mode."""
@@ -119,7 +124,7 @@ class Purifier(nn.Module, ABC):
             with torch.enable_grad():
                 if grad_mode == "bpda":
                     done = self._exact(images.detach(), False)
-                    again = self.reconstruct(images) if reconstruct else None
+                    again = self._clipped(self.reconstruct(images)) if reconstruct else None
                     return Purification(replace(images, done.purified), again)
                 return self.differentiated(images, grad_mode, reconstruct)
 

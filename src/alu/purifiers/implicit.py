@@ -1,7 +1,7 @@
 """The gradient of a converged latent code, by the implicit function theorem: -H_xz H_zz⁻¹ (∂D/∂z)ᵀ g.
 
 H_zz⁻¹ is applied by conjugate gradients on Hessian-vector products, image by image. Where H_zz turns out not to be
-positive definite, the image is solved again with the Gauss-Newton matrix 2 JᵀJ + ρI.
+positive definite, the image is solved again with its Gauss-Newton part (2 JᵀJ for the squared error), a little damped.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ class Implicit(torch.autograd.Function):
             lambda vector: second_products(problem, code, images, vector)[1], right, ctx.iterations
         )
         if not bool(positive.all()):
+            with torch.no_grad():
+                factor = problem.curvature(problem.decode(code), images).view(-1, *[1] * (code.ndim - 1))
+            ridge = 2.0 * problem.prior + ctx.damping * factor
             fallback, _ = conjugate_gradients(
-                lambda vector: 2.0 * pull(push(vector)) + ctx.damping * vector, right, ctx.iterations
+                lambda vector: factor * pull(push(vector)) + ridge * vector, right, ctx.iterations
             )
             solved = torch.where(positive.view(-1, *[1] * (solved.ndim - 1)), solved, fallback)
         on_images, _ = second_products(problem, code, images, solved)

@@ -178,24 +178,24 @@ class LatentVAE(Purifier):
             output: Tensor = Implicit.apply(padded, found, self.problem, 40, 1e-3)  # type: ignore[no-untyped-call]
         else:
             start = self.start_code(padded)
-            output = Unrolled.apply(padded, start, self._descent(padded, start))  # type: ignore[no-untyped-call]
+            output = Unrolled.apply(padded, start, self._descent(start))  # type: ignore[no-untyped-call]
         return Purification(self._clipped(self._cropped(output, images)), again)
 
-    def _descent(self, images: Tensor, start: Tensor) -> Descent:
+    def _descent(self, start: Tensor) -> Descent:
         """What `unrolled` differentiates: itself if it is gradient descent, else its gradient-descent twin."""
         if self.solver == "gd":
             return Descent(self.problem, self.lr, self.schedule, self.steps)
         problem = LatentProblem(self.codec.decode, "sse", self.prior)
-        rate = self.twin_lr or self._stable_rate(images, start)
+        rate = self.twin_lr or self._stable_rate(start)
         return Descent(problem, rate, "constant", self.steps, deployed=self._solved)
 
-    def _stable_rate(self, images: Tensor, start: Tensor) -> float:
+    def _stable_rate(self, start: Tensor) -> float:
         """The twin's rate, found once per shape at a fixed code, so that no image's gradient depends on its batch."""
         key = (tuple(start.shape[1:]), start.dtype, str(start.device))
         known: dict[object, float] = self.__dict__.setdefault("_rates", {})
         if key not in known:
             problem = LatentProblem(self.codec.decode, "sse")
-            known[key] = stable_rate(problem, images[:1].detach(), torch.zeros_like(start[:1]))
+            known[key] = stable_rate(problem, torch.zeros_like(start[:1]))
         return known[key]
 
     def _padded(self, images: Tensor) -> Tensor:

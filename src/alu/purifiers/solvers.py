@@ -40,6 +40,15 @@ class LatentProblem:
             value = (squared.sum(1) + 1e-12).sqrt()
         return value + self.prior * code.square().flatten(1).sum(1) if self.prior else value
 
+    def curvature(self, output: Tensor, images: Tensor) -> Tensor:
+        """The factor [N] by which JᵀJ is the Gauss-Newton part of the objective's Hessian, the prior apart."""
+        count, values = len(images), images[0].numel()
+        if self.objective == "norm":
+            distance: Tensor = (output - images).flatten(1).norm(dim=1)
+            return distance.clamp_min(1e-6).reciprocal()
+        factor = 2.0 if self.objective == "sse" else 2.0 / values
+        return torch.full((count,), factor, dtype=images.dtype, device=images.device)
+
 
 class Solver(Protocol):
     """Updates a code in place from its gradient."""
@@ -113,7 +122,7 @@ def solve(
     return code
 
 
-def stable_rate(problem: LatentProblem, images: Tensor, code: Tensor) -> float:
+def stable_rate(problem: LatentProblem, code: Tensor) -> float:
     """Half of 1/L for gradient descent on the squared error, L the largest curvature of ||D(z) - x||² found by power
     iteration at this code: small enough that a gradient-descent twin does not diverge."""
     from alu.purifiers.implicit import jacobian_products

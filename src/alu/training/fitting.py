@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from alu import models
-from alu.check import AluWarning, check_logits, warn
+from alu.check import check_logits, warn
 from alu.data.dataset import Dataset
-from alu.defense import Defense, batched_logits
+from alu.decision import Decision, find_rule
+from alu.defense import REFERENCES, Defense, batched_logits
 from alu.detectors import LogitShift
-from alu.errors import InputError, UsageError, nearest
+from alu.detectors.base import least_images
+from alu.errors import DataError, InputError, StorageError, UsageError, nearest
 from alu.evaluation.intervals import Share
+from alu.modes import evaluating
 from alu.purifiers import JPEG, PCA, Blur, LatentVAE, Median, Purifier
-from alu.training.batches import batches, steps_per_epoch
-from alu.training.loop import Run, train
-from alu.training.objectives import Autoencoding
-from alu.training.recipes import seeded
-from alu.training.settings import Settings
+from alu.training.fitting_vae import Budget, Watcher, trained_vae
+from alu.training.memory import at_once
 
-Watcher = Callable[[str, int, int], None]
-"""Called with what is being done, how much is done, and how much there is."""
-
-TRAINING_STEPS = 2000
-"""Optimiser steps of a VAE's training unless epochs are given: about 5 minutes on two slow cores at 28 pixels."""
+FILTERS: dict[str, Callable[[], Purifier]] = {"blur": Blur, "median": Median, "jpeg": JPEG}
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class Plan(Budget):
     """What to fit. `purifier`: "vae" trains one; "pca", "blur", "median", "jpeg"; a bundled VAE's name; or a file."""
 
     purifier: str = "vae"
@@ -40,11 +38,36 @@ class Plan:
     rule: str = "alu"
     reference: str = "input"
     false_alarm: float = 0.005
-    epochs: int | None = None
-    max_minutes: float = 120.0
-    seed: int = 0
-    device: str = "cpu"
-    checkpoint: Path | None = None
+
+    def __post_init__(self) -> None:
+        # Everything that can be refused is refused here, before an hour of training and not after it.
+        known = ["vae", "pca", *FILTERS, *models.names("vae")]
+        if self.purifier.endswith(".safetensors"):
+            if not Path(self.purifier).is_file():
+                raise StorageError(f"The VAE {self.purifier} does not exist. Give the path of a .safetensors file.")
+        elif self.purifier not in known:
+            raise UsageError(f"There is no purifier {self.purifier!r}. {nearest(self.purifier, known)}")
+        find_rule(self.rule)
+        if self.reference not in REFERENCES:
+            raise UsageError(f"There is no reference {self.reference!r}. {nearest(self.reference, list(REFERENCES))}")
+        if self.reference == "reconstruction" and self.purifier in ("pca", *FILTERS):
+            raise UsageError(
+                f"--reference reconstruction needs a VAE; {self.purifier} has no reconstruction to compare with."
+            )
+        LogitShift(self.false_alarm)
+        if self.steps < 0 or (self.epochs is not None and self.epochs < 1) or not self.max_minutes > 0:
+            raise UsageError(
+                f"A fit needs --steps of at least 0, --epochs of at least 1 and --max-minutes above 0; it was given "
+                f"{self.steps}, {self.epochs or 'the default'} and {self.max_minutes:g}."
+            )
+        if self.purifier != "vae" and (self.epochs is not None or self.checkpoint is not None):
+            warn(f"--epochs and --checkpoint are for a VAE that is trained; {self.purifier} trains none.")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The splits of the data that this fit needs."""
+        needed = {"vae": ("train", "validation"), "pca": ("train",)}
+        return (*needed.get(self.purifier, ()), "calibration", "test")
 
 
 @dataclass(frozen=True)
@@ -58,23 +81,22 @@ class Fitted:
     seconds: float
 
 
-def fit(classifier: Callable[[torch.Tensor], Any], parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> Fitted:
-    """Fit a defence on `parts` (train, calibration, validation, test)."""
+def fit(classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> Fitted:
+    """Fit a defence on `parts`, the splits that `plan.parts` names."""
     started = time.monotonic()
-    _check_classifier(classifier, parts["calibration"])
-    detector = LogitShift(plan.false_alarm)
-    detector.refuse_too_few(len(parts["calibration"]), " in the calibration part (15 % of a folder)")
+    clean, held_out = parts["calibration"], parts["test"]
+    _check_classifier(classifier, clean, plan.device)
+    _refuse_too_few(len(clean), plan.false_alarm)
     purifier = make_purifier(parts, plan, watch).to(plan.device)
-    defense = Defense(classifier, purifier, detector, plan.rule, plan.reference)
-    images = parts["calibration"].images.to(plan.device)
-    defense.calibrate(images, watch=lambda done, total: watch("Calibrating", done, total))
-    defense.classes = parts["train"].classes
-    held_out = parts["test"].draw(min(500, len(parts["test"])), plan.seed)
-    watch("Checking on held-out images", 0, 1)
-    decision = defense.decide(held_out.images.to(plan.device))
-    bare = batched_logits(classifier, held_out.images.to(plan.device))
-    labels = held_out.labels.to(plan.device)
-    watch("Checking on held-out images", 1, 1)
+    defense = Defense(classifier, purifier, LogitShift(plan.false_alarm), plan.rule, plan.reference)
+    portion = at_once(clean.shape, 100)
+    watch("Calibrating", 0, len(clean))
+    defense.calibrate(clean.images.to(plan.device), portion, lambda done, total: watch("Calibrating", done, total))
+    defense.classes = clean.classes
+    held_out = held_out.draw(min(500, len(held_out)), plan.seed)
+    images, labels = held_out.images.to(plan.device), held_out.labels.to(plan.device)
+    decision = _decided(defense, images, portion, lambda done: watch("Checking on held-out images", done, len(images)))
+    bare = batched_logits(classifier, images, portion)
     return Fitted(
         defense,
         Share(int((bare.argmax(1) == labels).sum()), len(labels)),
@@ -86,93 +108,74 @@ def fit(classifier: Callable[[torch.Tensor], Any], parts: dict[str, Dataset], pl
 
 def make_purifier(parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> Purifier:
     """The purifier that the plan names, fitted or trained where it needs to be."""
-    simple: dict[str, Callable[[], Purifier]] = {"blur": Blur, "median": Median, "jpeg": JPEG}
-    if plan.purifier in simple:
-        return simple[plan.purifier]()
-    images = parts["train"]
+    if plan.purifier in FILTERS:
+        return FILTERS[plan.purifier]()
     if plan.purifier == "pca":
-        some = images.draw(min(10_000, len(images)), plan.seed).images
+        train_part = parts["train"]
+        some = train_part.draw(min(10_000, len(train_part)), plan.seed).images
         watch("Fitting PCA", 0, 1)
-        values = some[0].numel()
-        fitted = PCA(min(500, values // 6 or 1, len(some) - 1)).fit(some)
+        fitted = PCA(max(1, min(500, some[0].numel() // 6, len(some) - 1))).fit(some)
         watch("Fitting PCA", 1, 1)
         return fitted
     if plan.purifier == "vae":
-        return LatentVAE(_trained_vae(parts, plan, watch), steps=plan.steps, seed=plan.seed)
-    if plan.purifier in models.names("vae"):
-        return LatentVAE(plan.purifier, steps=plan.steps, seed=plan.seed)
-    if plan.purifier.endswith(".safetensors"):
-        return LatentVAE(models.load_file(plan.purifier), steps=plan.steps, seed=plan.seed)
-    known = ["vae", "pca", *simple, *models.names("vae")]
-    raise UsageError(f"There is no purifier {plan.purifier!r}. {nearest(plan.purifier, known)}")
+        vae = trained_vae(parts, plan, watch)
+    else:
+        from_file = plan.purifier.endswith(".safetensors")
+        vae = models.load_file(plan.purifier) if from_file else models.load(plan.purifier)
+    return LatentVAE(vae, steps=plan.steps, seed=plan.seed)
 
 
-def _trained_vae(parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> torch.nn.Module:
-    """A VAE trained on the clean training images; refused beforehand where it would take too long."""
-    channels = parts["train"].shape[0]
-    # About a third as many code values as pixel values: enough to keep answers, too few to copy a perturbation.
-    latent = max(4, round(16 * channels / 3))
-    model = seeded(lambda: models.vae(channels=channels, latent=latent, width=64), plan.seed)
-    settings = Settings(
-        epochs=1, batch_size=min(128, len(parts["train"])), optimizer="adam", lr=2e-3, warmup=0.1, average=0.995,
-        seed=plan.seed,
-    )  # fmt: skip
-    per_epoch = steps_per_epoch(parts["train"], settings)
-    settings = replace(settings, epochs=plan.epochs or max(1, round(TRAINING_STEPS / per_epoch)))
-    run = Run(
-        model, Autoencoding(sigma=0.02), parts["train"], parts["validation"], settings, plan.checkpoint, plan.device
-    )
-    total = settings.epochs * per_epoch
-    minutes = total * _seconds_per_step(run) / 60
-    if minutes > plan.max_minutes:
-        shape = " x ".join(map(str, parts["train"].shape[1:]))
-        raise UsageError(
-            f"Training a VAE on {shape} images would take about {minutes:.0f} minutes here ({total} steps), more than "
-            f"the {plan.max_minutes:g} allowed. Give --max-minutes {minutes * 1.2:.0f}, smaller pictures (--size), "
-            "fewer --epochs, or --purifier pca."
+def _decided(defense: Defense, images: Tensor, portion: int, watch: Callable[[int], None]) -> Decision:
+    """The defence's decisions, with word of how far it is."""
+    done = []
+    watch(0)
+    for start in range(0, len(images), portion):
+        done.append(defense.decide(images[start : start + portion]))
+        watch(min(start + portion, len(images)))
+    return Decision.join(done)
+
+
+def _refuse_too_few(count: int, false_alarm: float) -> None:
+    """Refuse, before the purifier is trained, a calibration in which nothing could ever be flagged."""
+    least = least_images(false_alarm)
+    if count < least:
+        possible = math.ceil(1000 / (count + 1)) / 1000
+        raise InputError(
+            f"A false-alarm rate of {100 * false_alarm:g} % needs at least {least} calibration images, which are 15 % "
+            f"of your own pictures; there are {count}. Give about {math.ceil(least / 0.15)} pictures in all, or allow "
+            f"more false alarms: --false-alarm {possible:g}."
         )
-    train(run, lambda done, total, _: watch(f"Training the VAE (about {max(1, round(minutes))} min)", done, total))
-    return model
 
 
-def _seconds_per_step(run: Run) -> float:
-    """Time of one optimiser step, measured on a throw-away copy."""
-    import copy
-
-    model = copy.deepcopy(run.model).to(run.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    batch = next(iter(batches(run.data, run.settings, 0)))
-    batch.images = batch.images.to(run.device)
-    times = []
-    for _ in range(3):
-        start = time.monotonic()
-        loss, _parts = run.objective.loss(model, batch)
-        torch.autograd.grad(loss, list(model.parameters()))
-        times.append(time.monotonic() - start)
-    return min(times)
-
-
-def _check_classifier(classifier: Callable[[torch.Tensor], Any], data: Dataset) -> None:
+def _check_classifier(classifier: Callable[[Tensor], Any], data: Dataset, device: str) -> None:
     """Fail early, on a few images, with a sentence about what the classifier does wrong."""
+    if len(data.classes) < 2:
+        raise DataError(f"{data.name} has one class only, {data.classes[0]}; a classifier needs at least two.")
     few = data.draw(min(100, len(data)), 0)
     who = f"The classifier {type(classifier).__name__}"
     try:
-        with torch.no_grad():
-            answer = classifier(few.images)
+        with torch.no_grad(), evaluating(classifier):
+            answer = classifier(few.images.to(device))
     except Exception as error:
-        shape = list(few.images.shape)
-        raise InputError(f"{who} failed on images of shape {shape}: {type(error).__name__}: {error}.") from error
+        shape = ", ".join(map(str, ["N", *data.shape]))
+        raise InputError(
+            f"{who} must take images [{shape}] in [0, 1], the shape of those in {data.name}, but failed on them: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     logits = check_logits(answer, len(few), who)
     if logits.shape[1] != len(data.classes):
+        names = ", ".join(data.classes[:5]) + (", ..." if len(data.classes) > 5 else "")
         raise InputError(
-            f"{who} answers with {logits.shape[1]} classes, but {data.name} has {len(data.classes)}: "
-            f"{', '.join(data.classes[:5])}... Their number and order must agree."
+            f"{who} answers with {logits.shape[1]} classes, but {data.name} has {len(data.classes)}: {names}. "
+            "Their number and order must agree."
         )
     right = int((logits.argmax(1) == few.labels.to(logits.device)).sum())
-    if right < 2 * len(few) / len(data.classes) and len(few) >= 50:
+    # Above 1/2 a classifier of two classes is not suspicious; twice the luck of the draw would be more than 1.
+    if len(few) >= 50 and right < min(2 / len(data.classes), 0.6) * len(few):
         warn(
             f"{who} is right on only {right} of {len(few)} images. Does it expect normalised images, or the classes in "
             "another order than the sorted folder names?"
         )
 
 
-__all__ = ["AluWarning", "Fitted", "Plan", "fit", "make_purifier"]
+__all__ = ["Fitted", "Plan", "fit", "make_purifier"]

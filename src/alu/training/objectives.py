@@ -17,6 +17,8 @@ class Objective(ABC):
 
     better: str = "higher"
     """Whether the first figure of `measure` should grow ("higher") or shrink ("lower")."""
+    measured_on: int | None = None
+    """How many held-out images to measure on; None is all of them."""
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -105,6 +107,7 @@ def measured(
     training = model.training
     model.eval()
     try:
+        images, labels = images[: objective.measured_on], labels[: objective.measured_on]
         sums: dict[str, float] = {}
         for start in range(0, len(images), batch_size):
             part = slice(start, start + batch_size)

@@ -1,0 +1,69 @@
+"""alu train: run a recipe, resumable at any moment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from alu.cli.options import Device, checked_device
+from alu.cli.stages import stages
+from alu.errors import UsageError
+
+
+def train(
+    name: Annotated[str | None, typer.Argument(metavar="RECIPE", help="A recipe's name; --list shows them.")] = None,
+    list_recipes: Annotated[bool, typer.Option("--list", help="List the recipes and stop.")] = False,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as epochs=3.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE by default.")] = None,
+    root: Annotated[Path | None, typer.Option(help="Where the data set's files are.")] = None,
+    device: Device = "cpu",
+) -> None:
+    """Train a model by a recipe. Run again after an interruption, it goes on exactly where it stopped.
+
+    The run's folder holds the best weights, a checkpoint and the curve. Under torchrun it trains in several processes.
+    """
+    if list_recipes:
+        _print_recipes()
+        return
+    if name is None:
+        raise UsageError("alu train needs the name of a recipe. See: alu train --list")
+    checked_device(device)
+    from alu.training.loop import train as run_training
+    from alu.training.recipes import recipe
+
+    folder = out or Path("runs") / name
+    run = recipe(name).run(folder, device, root, **parsed(change or []))
+    with stages() as watch:
+        figures = run_training(run, lambda done, total, _: watch(f"Training {name}", done, total))
+    typer.echo(f"{name}: " + ", ".join(f"{key} {value:.4f}" for key, value in figures.items()) + f" ({folder})")
+
+
+def parsed(changes: list[str]) -> dict[str, Any]:
+    """Settings from KEY=VALUE words; a value is a number, true, false, or text."""
+    settings: dict[str, Any] = {}
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {change}: expected KEY=VALUE, such as --set epochs=3.")
+        try:
+            settings[key] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[key] = value
+    return settings
+
+
+def _print_recipes() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from alu.training.recipes import RECIPES
+
+    table = Table("recipe", "what it trains")
+    for name, make in RECIPES.items():
+        table.add_row(name, (make.__doc__ or "").split("\n")[0])
+    Console().print(table)

@@ -1,0 +1,99 @@
+"""The VAE that `alu fit` trains on somebody's clean images, with its cost told beforehand."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from alu import models
+from alu.data.dataset import Dataset
+from alu.errors import UsageError
+from alu.models.vae import VAE
+from alu.training.batches import batches, steps_per_epoch
+from alu.training.loop import Run, train
+from alu.training.memory import at_once
+from alu.training.objectives import Autoencoding
+from alu.training.recipes import seeded
+from alu.training.settings import Settings
+
+Watcher = Callable[[str, int, int], None]
+"""Called with what is being done, how much is done, and how much there is."""
+
+TRAINING_STEPS = 2000
+"""Optimiser steps unless epochs are given: about 5 minutes on two slow cores at 28 pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How long to train, where, and what to keep."""
+
+    epochs: int | None = None
+    max_minutes: float = 120.0
+    seed: int = 0
+    device: str = "cpu"
+    checkpoint: Path | None = None
+
+
+def trained_vae(parts: dict[str, Dataset], plan: Budget, watch: Watcher) -> nn.Module:
+    """A VAE trained on the clean training images; refused beforehand where it would take too long."""
+    channels, height, width = parts["train"].shape
+    if min(height, width) < 8:
+        raise UsageError(
+            f"A VAE needs images of at least 8 x 8 pixels; these are {width} x {height}. Use another --size."
+        )
+    # About a third as many code values as pixel values: enough to keep answers, too few to copy a perturbation.
+    latent = max(4, round(16 * channels / 3))
+    model = seeded(lambda: models.vae(channels=channels, latent=latent, width=64), plan.seed)
+    data, validation = (_padded(parts[name], VAE.stride) for name in ("train", "validation"))
+    settings = Settings(
+        epochs=1, batch_size=min(len(data), at_once(data.shape, 128)), optimizer="adam", lr=2e-3, warmup=0.1,
+        average=0.995, seed=plan.seed,
+    )  # fmt: skip
+    per_epoch = steps_per_epoch(data, settings)
+    settings = replace(settings, epochs=plan.epochs or max(1, round(TRAINING_STEPS / per_epoch)))
+    run = Run(model, Autoencoding(sigma=0.02), data, validation, settings, plan.checkpoint, plan.device)
+    total = settings.epochs * per_epoch
+    minutes = total * _seconds_per_step(run) / 60
+    if minutes > plan.max_minutes:
+        raise UsageError(
+            f"Training a VAE on {height} x {width} images would take about {_readable(minutes)} minutes here "
+            f"({total} steps), more than the {plan.max_minutes:g} allowed. Give --max-minutes "
+            f"{_readable(minutes * 1.2)}, smaller pictures (--size), fewer --epochs, or --purifier pca."
+        )
+    about = f"Training the VAE (about {_readable(minutes)} min)"
+    train(run, lambda done, total, _: watch(about, done, total))
+    return model
+
+
+def _readable(minutes: float) -> str:
+    """Minutes as a person says them: whole ones, or tenths below 10; never 0, rounded up so that it suffices."""
+    return f"{math.ceil(minutes)}" if minutes >= 10 else f"{math.ceil(minutes * 10) / 10:g}"
+
+
+def _padded(data: Dataset, stride: int) -> Dataset:
+    """Images whose sides `stride` divides: the last row and column repeated, as LatentVAE does when it purifies."""
+    down, right = (torch.arange(side + -side % stride).clamp(max=side - 1) for side in data.shape[1:])
+    return replace(data, pixels=data.pixels[:, :, down[:, None], right])
+
+
+def _seconds_per_step(run: Run) -> float:
+    """Time of one optimiser step, measured on a throw-away copy and on as few images as give a fair figure."""
+    model = copy.deepcopy(run.model).to(run.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    size = run.settings.batch_size
+    few = max(1, min(size, 128 * 32 * 32 // (run.data.shape[1] * run.data.shape[2])))
+    batch = next(iter(batches(run.data, replace(run.settings, batch_size=few), 0)))
+    batch.images = batch.images.to(run.device)
+    times: list[float] = []
+    while len(times) < 3 and sum(times) < 5:
+        start = time.monotonic()
+        loss, _parts = run.objective.loss(model, batch)
+        torch.autograd.grad(loss, list(model.parameters()))
+        times.append(time.monotonic() - start)
+    return min(times) * size / few

@@ -1,0 +1,161 @@
+"""alu predict, run as a command: files and folders in; table, JSON lines or CSV out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.end_to_end.command import alu, snapshot
+from tests.end_to_end.own_classifier import stripes, write_classifier, write_pictures
+
+FIELDS = ["file", "label", "class", "accepted", "flagged", "score", "p_value", "error"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a classifier, a defence around it (defense) and pictures to answer for (photos)."""
+    folder = tmp_path_factory.mktemp("predict")
+    write_classifier(folder)
+    write_pictures(folder / "pics")
+    words = ("--classifier", "own:build", "--data", "pics", "--false-alarm", 0.05, "--purifier", "pca")
+    assert alu(folder, "fit", *words, "--out", "defense").code == 0
+    photos = folder / "photos"
+    photos.mkdir()
+    for number in range(6):
+        name = f"{number} [bold].png" if number == 3 else f"{number}.png"
+        Image.fromarray(stripes(number % 2, (16, 16), 3, 1000 + number)).save(photos / name)
+    return folder
+
+
+@pytest.fixture
+def mixed(place: Path, tmp_path: Path) -> Path:
+    """Six good pictures, and a text named .png, a cut one, one of another size and a gray one."""
+    photos = tmp_path / "mixed"
+    shutil.copytree(place / "photos", photos)
+    (photos / "text.png").write_text("not a picture")
+    (photos / "cut.png").write_bytes((photos / "0.png").read_bytes()[:80])
+    Image.fromarray(stripes(1, (20, 40), 3, 7)).save(photos / "wide.png")
+    Image.fromarray(stripes(1, (16, 16), 1, 7)).save(photos / "gray.png")
+    return photos
+
+
+def test_json_lines(place: Path) -> None:
+    done = alu(place, "predict", "defense", "photos", "--trust", "--format", "jsonl")
+    assert (done.code, done.err) == (0, "")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [list(row) for row in rows] == [FIELDS] * 6
+    assert [row["class"] for row in rows] == ["lying", "standing"] * 3
+    assert [row["label"] for row in rows] == [0, 1] * 3
+    assert all(row["accepted"] and row["error"] is None and 0 < row["p_value"] <= 1 for row in rows)
+
+
+def test_csv_says_the_same_at_every_batch_size(place: Path) -> None:
+    words = ("predict", "defense", "photos", "--trust")
+    lines = alu(place, *words, "--format", "jsonl").out.splitlines()
+    done = alu(place, *words, "--format", "csv", "--batch-size", 4)
+    assert (done.code, done.err) == (0, "")
+    rows = list(csv.DictReader(done.out.splitlines()))
+    assert list(rows[0]) == FIELDS
+    for row, line in zip(rows, lines, strict=True):
+        told = json.loads(line)
+        assert (row["file"], row["class"], row["flagged"]) == (told["file"], told["class"], str(told["flagged"]))
+        assert float(row["score"]) == pytest.approx(told["score"], abs=1e-3)
+
+
+def test_table(place: Path) -> None:
+    done = alu(place, "predict", "defense", "photos", "--trust")
+    assert (done.code, done.err) == (0, "")
+    lines = [line for line in done.out.splitlines() if ".png" in line]
+    assert len(lines) == 6
+    assert "standing" in lines[1]
+    assert "3 [bold].png" in lines[3]
+
+
+def test_a_narrow_screen_does_not_cut_names(place: Path) -> None:
+    done = alu(place, "predict", "defense", place / "photos" / "4.png", "--trust", COLUMNS="60")
+    cells = [line.split("│")[1].strip() for line in done.out.splitlines() if line.startswith("│")]
+    assert len(cells) > 1
+    assert "".join(cells) == str(place / "photos" / "4.png")
+
+
+def test_bad_files_are_reported_and_the_rest_go_on(place: Path, mixed: Path) -> None:
+    done = alu(place, "predict", "defense", mixed, "nowhere.png", "--trust", "--format", "jsonl", "--batch-size", 3)
+    assert done.code == 3
+    rows = {Path(row["file"]).name: row for row in map(json.loads, done.out.splitlines())}
+    bad = {name for name, row in rows.items() if row["error"]}
+    assert bad == {"text.png", "cut.png", "wide.png", "nowhere.png"}
+    assert all(rows[name]["label"] is None for name in bad)
+    assert rows["gray.png"]["class"] == "standing"
+    assert sum(row["class"] is not None for row in rows.values()) == 7
+    assert "40 x 20 pixels; this defence reads 16 x 16. Add --resize" in rows["wide.png"]["error"]
+    told = done.err.splitlines()
+    assert len(told) == 5
+    assert told[-1] == "alu: 4 of 11 files could not be read."
+    assert all(line.startswith("alu: ") for line in told)
+    table = alu(place, "predict", "defense", mixed, "--trust")
+    assert (table.code, table.out.count("not read")) == (3, 3)
+
+
+def test_resize(place: Path, mixed: Path) -> None:
+    done = alu(place, "predict", "defense", mixed / "wide.png", "--trust", "--resize", "--format", "jsonl")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["error"] is None
+
+
+def test_out_is_written_whole(place: Path, tmp_path: Path) -> None:
+    words = ("predict", "defense", "photos", "--trust", "--format", "csv")
+    done = alu(place, *words, "--out", tmp_path / "new" / "answers.csv")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (tmp_path / "new" / "answers.csv").read_text() == alu(place, *words).out
+    assert sorted(snapshot(tmp_path)) == ["new", "new/answers.csv"]
+
+
+def test_trust(place: Path) -> None:
+    before = snapshot(place)
+    refused = alu(place, "predict", "defense", "photos")
+    assert refused.code == 1
+    assert "own:build" in refused.sentence()
+    assert "--trust" in refused.sentence()
+    named = alu(place, "predict", "defense", "photos", "--classifier", "own:build", "--format", "jsonl")
+    assert (named.code, named.err) == (0, "")
+    assert named.out == alu(place, "predict", "defense", "photos", "--trust", "--format", "jsonl").out
+    assert snapshot(place) == before
+
+
+def test_another_classifier_is_refused(place: Path, tmp_path: Path) -> None:
+    write_classifier(tmp_path, classes=3)
+    done = alu(tmp_path, "predict", place / "defense", place / "photos", "--trust")
+    assert "its weights differ" in done.sentence()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("predict", "defense", "photos", "--format", "josnl"), "Did you mean jsonl?"),
+        (("predict", "defense", "photos", "--out", "answers"), "choose --format jsonl"),
+        (("predict", "defense", "photos", "--trust", "--device", "cuba"), "no device 'cuba'"),
+        (("predict", "defense", "photos", "--trust", "--device", "meta"), "no device 'meta'"),
+        (("predict", "defense", "empty", "--trust"), "There is no picture in empty"),
+        (("predict", "pics", "photos", "--trust"), "pics is not a saved defence"),
+        (("predict", "nowhere", "photos", "--trust"), "nowhere is not a saved defence"),
+        (("predict", "pickled", "photos", "--trust"), "not a whole safetensors file"),
+        (("predict", "torn", "photos", "--trust"), "is not valid JSON"),
+        (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no function biuld"),
+        (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py/a.csv"), "Cannot write"),
+    ],
+)
+def test_one_sentence_and_nothing_changed(place: Path, words: tuple[str, ...], expected: str) -> None:
+    (place / "empty").mkdir(exist_ok=True)
+    for name, broken in (("pickled", "weights.safetensors"), ("torn", "defense.json")):
+        shutil.copytree(place / "defense", place / name, dirs_exist_ok=True)
+        (place / name / broken).write_bytes(b"\x80\x04c__builtin__\nprint\n(X\x04\x00\x00\x00evil\x85R.")
+    before = snapshot(place)
+    done = alu(place, *words)
+    assert expected in done.sentence()
+    assert done.out == ""
+    assert snapshot(place) == before

@@ -1,39 +1,24 @@
-"""Gradient searches inside a ball: PGD."""
+"""Gradient searches inside a ball, written once: FGSM, PGD, MIM, CW∞."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from alu.attacks.base import Attack, gradient_of
-from alu.check import answers, check_labels, check_logits
-from alu.errors import UsageError, nearest
+from alu.attacks.goals import Goal, Misclassify, check_loss
+from alu.errors import UsageError
 from alu.rng import uniform_per_image
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of each image [N]."""
-    return F.cross_entropy(logits, labels, reduction="none")
+class GradientAttack(Attack):
+    """Steps along the gradient of a goal's loss, projected back into the ball after each.
 
-
-def margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Highest other logit minus the label's, for each image [N]; positive where the answer is another class."""
-    own = logits.gather(1, labels[:, None]).squeeze(1)
-    others = logits.scatter(1, labels[:, None], float("-inf"))
-    return others.amax(1) - own
-
-
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"ce": cross_entropy, "margin": margin}
-
-
-class PGD(Attack):
-    """Projected gradient ascent on the loss (Madry et al. 2018), from a random start by default.
-
-    `step_size` defaults to eps / 4, that is 2/255 at 8/255. Every image gets all its steps. Of each search the "last"
-    image is kept, as the paper's attack does, or the one with the highest loss ("best"); of all restarts the best.
+    `step_size` defaults to eps / 4. `momentum` is the decay of MIM's running gradient; 0 uses the gradient alone. Every
+    image gets all its steps. Of each search the "last" image is kept, as the paper's attack does, or the one with the
+    highest loss ("best"); of all restarts the best.
     """
 
     def __init__(
@@ -45,6 +30,7 @@ class PGD(Attack):
         step_size: float | None = None,
         restarts: int = 1,
         random_start: bool = True,
+        momentum: float = 0.0,
         seed: int = 0,
         loss: str = "ce",
         targeted: bool = False,
@@ -53,61 +39,131 @@ class PGD(Attack):
     ) -> None:
         super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, targeted=targeted)
         if steps < 1 or restarts < 1:
-            raise UsageError(f"PGD needs at least 1 step and 1 restart; it was given {steps} and {restarts}.")
-        if loss not in LOSSES:
-            raise UsageError(f"PGD has no loss {loss!r}. {nearest(loss, list(LOSSES))}")
+            who = type(self).__name__
+            raise UsageError(f"{who} needs at least 1 step and 1 restart; it was given {steps} and {restarts}.")
         if keep not in ("last", "best"):
-            raise UsageError(f"PGD keeps the 'last' or the 'best' images; it was asked for {keep!r}.")
+            raise UsageError(f"A search keeps the 'last' or the 'best' images; it was asked for {keep!r}.")
+        check_loss(loss)
         self.steps, self.restarts, self.random_start, self.keep = steps, restarts, random_start, keep
         self.step_size = eps / 4 if step_size is None else step_size
-        self.loss = loss
+        self.momentum, self.loss = momentum, loss
+
+    def goal(self, model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> Goal:
+        """What this attack wants; an adaptive attack writes its own."""
+        return Misclassify(model, labels, self.loss, self.targeted)
 
     def run(self, model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, first: int) -> Tensor:
-        """The images with the highest loss (or the last ones) of every restart."""
+        """The images of the restart with the highest loss."""
+        goal = self.goal(model, images, labels)
         chosen, highest = images, torch.full((len(images),), float("-inf"), device=images.device)
         for restart in range(self.restarts):
-            found, loss = self._search(model, images, labels, first, restart)
-            better = loss > highest
-            chosen = torch.where(better.view(-1, 1, 1, 1), found, chosen)
-            highest = torch.where(better, loss, highest)
+            found, loss = self._search(goal, images, first, restart)
+            chosen, highest = _higher(chosen, highest, found, loss)
         return chosen
 
-    def _search(
-        self, model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, first: int, restart: int
-    ) -> tuple[Tensor, Tensor]:
+    def _search(self, goal: Goal, images: Tensor, first: int, restart: int) -> tuple[Tensor, Tensor]:
         at = images
         if self.random_start:
             noise = uniform_per_image(len(images), tuple(images.shape[1:]), self.seed, "start", restart, first=first)
             at = self.threat.random_start(images, noise)
         best, highest = at, torch.full((len(images),), float("-inf"), device=images.device)
-        judge = self.keep == "best" or self.restarts > 1
+        running = torch.zeros_like(images)
         for _ in range(self.steps):
             at = at.detach().requires_grad_(True)
-            loss = self._loss(model, at, labels)
+            loss = goal.loss(at)
             gradient = gradient_of(loss.sum(), at, type(self).__name__)
             if self.keep == "best":
                 best, highest = _higher(best, highest, at.detach(), loss.detach())
+            if self.momentum:
+                running = self.momentum * running + gradient / _per_image(gradient.flatten(1).abs().mean(1), gradient)
+                gradient = running
             at = self.threat.project(at.detach() + self.step_size * self._direction(gradient), images)
-        if not judge:
+        if self.keep == "last" and self.restarts == 1:
+            # Nothing to compare with: the last loss would cost a forward pass for nothing.
             return at, torch.zeros(len(images), device=images.device)
         with torch.no_grad():
-            last = self._loss(model, at, labels)
+            last = goal.loss(at)
         return _higher(best, highest, at, last) if self.keep == "best" else (at, last)
-
-    def _loss(self, model: Callable[[Tensor], Tensor], at: Tensor, labels: Tensor) -> Tensor:
-        logits = check_logits(answers(model, at), len(at), "The attacked model")
-        check_labels(labels, len(at), logits.shape[1], type(self).__name__)
-        loss = LOSSES[self.loss](logits, labels)
-        return -loss if self.targeted else loss
 
     def _direction(self, gradient: Tensor) -> Tensor:
         if self.threat.norm == "Linf":
             return gradient.sign()
-        norm: Tensor = gradient.flatten(1).norm(dim=1).clamp_min(1e-12)
-        return gradient / norm.view(-1, *[1] * (gradient.ndim - 1))
+        return gradient / _per_image(gradient.flatten(1).norm(dim=1), gradient)
+
+
+class PGD(GradientAttack):
+    """Projected gradient ascent on the loss (Madry et al. 2018), from a random start; PGD-20 by default."""
+
+
+class FGSM(GradientAttack):
+    """One step of eps along the gradient, from the image itself (Goodfellow et al. 2015)."""
+
+    def __init__(
+        self,
+        *,
+        norm: str = "Linf",
+        eps: float = 8 / 255,
+        seed: int = 0,
+        loss: str = "ce",
+        targeted: bool = False,
+        batch_size: int = 100,
+    ) -> None:
+        super().__init__(
+            norm=norm, eps=eps, steps=1, step_size=eps, random_start=False, seed=seed, loss=loss, targeted=targeted,
+            batch_size=batch_size,
+        )  # fmt: skip
+
+
+class MIM(GradientAttack):
+    """PGD along a running gradient (Dong et al. 2018): its images carry over to other networks better."""
+
+    def __init__(
+        self,
+        *,
+        norm: str = "Linf",
+        eps: float = 8 / 255,
+        steps: int = 20,
+        step_size: float | None = None,
+        decay: float = 1.0,
+        seed: int = 0,
+        loss: str = "ce",
+        targeted: bool = False,
+        batch_size: int = 100,
+    ) -> None:
+        super().__init__(
+            norm=norm, eps=eps, steps=steps, step_size=step_size, random_start=False, momentum=decay, seed=seed,
+            loss=loss, targeted=targeted, batch_size=batch_size,
+        )  # fmt: skip
+
+
+class CWLinf(GradientAttack):
+    """PGD on the margin between the highest other logit and the label's: C&W's loss inside a ball."""
+
+    def __init__(
+        self,
+        *,
+        norm: str = "Linf",
+        eps: float = 8 / 255,
+        steps: int = 20,
+        step_size: float | None = None,
+        restarts: int = 1,
+        seed: int = 0,
+        targeted: bool = False,
+        keep: str = "best",
+        batch_size: int = 100,
+    ) -> None:
+        super().__init__(
+            norm=norm, eps=eps, steps=steps, step_size=step_size, restarts=restarts, seed=seed, loss="margin",
+            targeted=targeted, keep=keep, batch_size=batch_size,
+        )  # fmt: skip
+
+
+def _per_image(values: Tensor, like: Tensor) -> Tensor:
+    """One value per image, shaped to divide `like` by; never 0."""
+    return values.clamp_min(1e-12).view(-1, *[1] * (like.ndim - 1))
 
 
 def _higher(kept: Tensor, highest: Tensor, found: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
     """Image by image, whichever has the higher loss."""
     better = loss > highest
-    return torch.where(better.view(-1, 1, 1, 1), found, kept), torch.where(better, loss, highest)
+    return torch.where(better.view(-1, *[1] * (kept.ndim - 1)), found, kept), torch.where(better, loss, highest)

@@ -4,9 +4,10 @@ from alu.models.architecture import rebuild
 from alu.models.cards import Card, card, load, load_file, load_weights, names, save, weight_hash
 from alu.models.normalize import Normalize
 from alu.models.projection import projection
-from alu.models.resnet import resnet18, resnet20, resnet32, resnet44, resnet50, resnet56, wide_resnet
+from alu.models.resnet import resnet18, resnet20, resnet32, resnet44, resnet50, resnet56
 from alu.models.unet import unet
 from alu.models.vae import vae
+from alu.models.wide_resnet import wide_resnet
 
 __all__ = [
     "Card",

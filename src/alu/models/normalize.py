@@ -26,3 +26,8 @@ class Normalize(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Normalised images, same shape."""
         return (images - self.mean) / self.std
+
+
+def per_channel(values: Sequence[float], channels: int) -> list[float]:
+    """Published statistics where there is one per channel; their average for any other number of channels."""
+    return list(values) if len(values) == channels else [sum(values) / len(values)] * channels

@@ -1,15 +1,14 @@
-"""Residual classifiers: the CIFAR family (20, 32, 44, 56), ResNet-18 and -50 for small pictures, wide ResNets."""
+"""Residual classifiers: the CIFAR family (20, 32, 44, 56), and ResNet-18 and -50 for small pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alu.models.architecture import architecture
-from alu.models.normalize import CIFAR10, IMAGENET, Normalize
+from alu.models.normalize import CIFAR10, IMAGENET, Normalize, per_channel
 
 
 class PadShortcut(nn.Module):
@@ -88,7 +87,7 @@ class ResNet(nn.Module):
         padded: bool = False,
     ) -> None:
         super().__init__()
-        self.normalize = Normalize(_per_channel(mean, channels), _per_channel(std, channels))
+        self.normalize = Normalize(per_channel(mean, channels), per_channel(std, channels))
         self.conv1 = nn.Conv2d(channels, widths[0], 3, stem_stride, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(widths[0])
         inputs = widths[0]
@@ -121,11 +120,6 @@ class ResNet(nn.Module):
         """Logits [N, num_classes]."""
         logits: Tensor = self.linear(self.features(images))
         return logits
-
-
-def _per_channel(values: Sequence[float], channels: int) -> list[float]:
-    """Published statistics where there is one per channel; their average for any other number of channels."""
-    return list(values) if len(values) == channels else [sum(values) / len(values)] * channels
 
 
 def _cifar(depth: int, num_classes: int, channels: int, mean: Sequence[float], std: Sequence[float]) -> ResNet:
@@ -204,68 +198,3 @@ def resnet50(
 def _stem_stride(size: int) -> int:
     """Keep the first stage near 32 pixels: larger pictures are halved once at the stem."""
     return 1 if size <= 32 else 2
-
-
-class WideBlock(nn.Module):
-    """Pre-activation block of a wide ResNet."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.bn1 = nn.BatchNorm2d(inputs)
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        same = stride == 1 and inputs == outputs
-        self.shortcut = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-        self.projects = not same
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Features after the block."""
-        active = F.relu(self.bn1(features))
-        # A projected shortcut starts from the activation, an identity one from the raw features.
-        shortcut = self.shortcut(active) if self.projects else features
-        out: Tensor = self.conv2(F.relu(self.bn2(self.conv1(active)))) + shortcut
-        return out
-
-
-class WideResNet(nn.Module):
-    """A wide residual classifier (Zagoruyko and Komodakis 2016) from [0, 1] images to logits."""
-
-    def __init__(
-        self, depth: int, factor: int, num_classes: int, channels: int, mean: Sequence[float], std: Sequence[float]
-    ) -> None:
-        super().__init__()
-        self.normalize = Normalize(_per_channel(mean, channels), _per_channel(std, channels))
-        self.conv1 = nn.Conv2d(channels, 16, 3, 1, 1, bias=False)
-        inputs = 16
-        blocks: list[nn.Module] = []
-        for stage, base in enumerate((16, 32, 64)):
-            for index in range((depth - 4) // 6):
-                blocks.append(WideBlock(inputs, base * factor, 2 if stage and index == 0 else 1))
-                inputs = base * factor
-        self.blocks = nn.Sequential(*blocks)
-        self.bn = nn.BatchNorm2d(inputs)
-        self.linear = nn.Linear(inputs, num_classes)
-
-    def features(self, images: Tensor) -> Tensor:
-        """Penultimate features [N, F]."""
-        out = self.blocks(self.conv1(self.normalize(images)))
-        return torch.relu(self.bn(out)).mean((2, 3))
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits [N, num_classes]."""
-        logits: Tensor = self.linear(self.features(images))
-        return logits
-
-
-@architecture
-def wide_resnet(
-    num_classes: int = 10,
-    depth: int = 28,
-    factor: int = 10,
-    channels: int = 3,
-    mean: Sequence[float] = CIFAR10[0],
-    std: Sequence[float] = CIFAR10[1],
-) -> WideResNet:
-    """WRN-`depth`-`factor`."""
-    return WideResNet(depth, factor, num_classes, channels, mean, std)

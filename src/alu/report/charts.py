@@ -60,7 +60,7 @@ def histogram(groups: dict[str, Sequence[float]], threshold: float, names: dict[
         place = f'x="{width * tick / 4:.0f}" y="{height - bottom + 14}"'
         parts.append(f'<text {place} text-anchor="{anchor}">{value:.0f}</text>')
     for index, name in enumerate(counts):
-        left = 10 + 170 * index
+        left = 10 + 178 * index
         parts.append(f'<rect x="{left}" y="{height - 13}" width="10" height="10" fill="{COLOURS.get(name, "#333")}"/>')
         parts.append(f'<text x="{left + 15}" y="{height - 4}">{escape(names.get(name, name))}</text>')
     return "".join(parts) + "</svg>"

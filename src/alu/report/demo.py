@@ -13,7 +13,7 @@ from alu.report.page import page, table, write
 COLUMNS = (
     ("clean", "clean"),
     ("pgd", "PGD-20"),
-    ("decoy", "PGD-20, wrong label (decoy)"),
+    ("decoy", "PGD-20, wrong label"),
     ("surrogate", "PGD-20 through the VAE"),
 )
 KNOWLEDGE = {

@@ -116,7 +116,7 @@ def cifar10_at() -> Recipe:
         augment="crop-flip",
     )
     objective = AdversarialTraining(steps=1, step_size=10 / 255)
-    return Recipe("cifar10", lambda: models.resnet18(width=20), objective, settings)
+    return Recipe("cifar10", lambda: models.resnet18(width=18), objective, settings)
 
 
 RECIPES: dict[str, Callable[[], Recipe]] = {

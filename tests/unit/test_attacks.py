@@ -1,12 +1,14 @@
-"""PGD: where the optimum is known, it is found; what it promises, it keeps."""
+"""Our own searches: where the optimum is known, they find it; what they promise, they keep."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from alu.attacks import PGD
+from alu.attacks import FGSM, MIM, PGD, Attack, CarliniWagnerL2, CWLinf
 from alu.errors import InputError, UsageError
 from alu.models import resnet18
 from alu.rng import generator
@@ -35,18 +37,47 @@ class TwoClasses(nn.Module):
         return value / dual.detach()
 
 
-@pytest.mark.parametrize("norm", ["Linf", "L2"])
-@pytest.mark.parametrize("loss", ["ce", "margin"])
-@pytest.mark.parametrize("keep", ["last", "best"])
-def test_linear_models_with_a_known_optimum(norm: str, loss: str, keep: str) -> None:
+SEARCHES: dict[str, Callable[..., Attack]] = {
+    "FGSM": FGSM,
+    "PGD": lambda **kw: PGD(steps=40, **kw),
+    "PGD best": lambda **kw: PGD(steps=40, keep="best", **kw),
+    "PGD margin": lambda **kw: PGD(steps=40, loss="margin", **kw),
+    "MIM": lambda **kw: MIM(steps=40, **kw),
+    "CW∞": lambda **kw: CWLinf(steps=40, **kw),
+}
+
+
+def known_optimum() -> tuple[TwoClasses, Tensor, Tensor]:
+    """A linear model and images far enough inside the box that no pixel is clipped."""
     model = TwoClasses()
     images = 0.5 + 0.1 * (2 * torch.rand((12, *SHAPE), generator=generator(1, "images")) - 1)
-    labels = model(images).argmax(1)
+    return model, images, model(images).argmax(1)
+
+
+@pytest.mark.parametrize("norm", ["Linf", "L2"])
+@pytest.mark.parametrize("name", list(SEARCHES))
+def test_linear_models_with_a_known_optimum(norm: str, name: str) -> None:
+    model, images, labels = known_optimum()
     for image, label, margin in zip(images, labels, model.margin(images, norm), strict=True):
         for factor, broken in ((1.25, True), (0.99, False)):
-            attack = PGD(norm=norm, eps=float(margin) * factor, steps=40, loss=loss, keep=keep)
+            attack = SEARCHES[name](norm=norm, eps=float(margin) * factor)
             adversarial = attack(model, image[None], label[None])
-            assert bool(model(adversarial).argmax(1) != label) == broken, (norm, loss, factor)
+            assert bool(model(adversarial).argmax(1) != label) == broken, (norm, name, factor)
+
+
+def test_the_minimal_norm_is_found() -> None:
+    model, images, labels = known_optimum()
+    adversarial = CarliniWagnerL2(searches=8, steps=200)(model, images, labels)
+    ratio = (adversarial - images).flatten(1).norm(dim=1) / model.margin(images, "L2")
+    assert (model(adversarial).argmax(1) != labels).all()
+    assert (ratio >= 1.0).all(), "nothing shorter than the optimum can succeed"
+    assert (ratio <= 1.25).all(), ratio
+
+
+def test_a_fixed_constant_may_fail_and_then_changes_nothing() -> None:
+    model, images, labels = known_optimum()
+    weak = CarliniWagnerL2(searches=1, steps=20, c=1e-4, lr=1e-4)(model, images, labels)
+    assert torch.equal(weak, images)
 
 
 @pytest.mark.parametrize("norm", ["Linf", "L2"])
@@ -108,6 +139,8 @@ def test_best_and_restarts_are_never_worse() -> None:
         (lambda: PGD(norm="L1"), "no norm 'L1'"),
         (lambda: PGD(steps=0), "at least 1 step"),
         (lambda: PGD(loss="dlr"), "no loss 'dlr'"),
+        (lambda: PGD(keep="first"), "keeps the 'last' or the 'best'"),
+        (lambda: CarliniWagnerL2(steps=0), "at least 1"),
     ],
 )
 def test_wrong_settings_are_one_sentence(call: object, sentence: str) -> None:

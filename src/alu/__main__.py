@@ -1,0 +1,5 @@
+"""python -m alu."""
+
+from alu.cli import main
+
+main()

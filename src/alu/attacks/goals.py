@@ -1,0 +1,91 @@
+"""Goals: what an attacker wants of a batch. A search only ever sees a goal, so each search is written once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from alu.check import answers, check_labels, check_logits
+from alu.errors import UsageError, nearest
+
+Model = Callable[[Tensor], Any]
+
+
+class Goal(ABC):
+    """A loss to raise, differentiable, and an exact test of success. Both look at each image alone."""
+
+    def __init__(self, model: Model, labels: Tensor) -> None:
+        self.model, self.labels = model, labels
+
+    @abstractmethod
+    def loss(self, images: Tensor) -> Tensor:
+        """The value to raise for each image [N]."""
+
+    def reached(self, images: Tensor) -> Tensor:
+        """Whether the deployed, hard answer is wrong [N]; a rejected image is not wrong."""
+        return fooled(self.model, images, self.labels)
+
+
+@torch.no_grad()
+def fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
+    """Whether a fresh, hard answer is accepted and wrong for each image [N]."""
+    decide = getattr(model, "decide", None)
+    if decide is None:
+        return logits_of(model, images).argmax(1) != labels
+    decision = decide(images)
+    wrong: Tensor = decision.accepted & (decision.label != labels)
+    return wrong
+
+
+def logits_of(model: Model, images: Tensor) -> Tensor:
+    """A model's logits [N, classes], checked."""
+    return check_logits(answers(model, images), len(images), "The attacked model")
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of each image [N]."""
+    return F.cross_entropy(logits, labels, reduction="none")
+
+
+def margin(logits: Tensor, labels: Tensor) -> Tensor:
+    """Highest other logit minus the label's, for each image [N]; positive where the answer is another class."""
+    own = logits.gather(1, labels[:, None]).squeeze(1)
+    others = logits.scatter(1, labels[:, None], float("-inf"))
+    return others.amax(1) - own
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"ce": cross_entropy, "margin": margin}
+
+
+class Misclassify(Goal):
+    """Any answer but the label (or, `targeted`, just that answer)."""
+
+    def __init__(self, model: Model, labels: Tensor, loss: str = "ce", targeted: bool = False) -> None:
+        super().__init__(model, labels)
+        check_loss(loss)
+        self.name, self.targeted = loss, targeted
+
+    def loss(self, images: Tensor) -> Tensor:
+        """The loss away from the label, or towards the target."""
+        logits = logits_of(self.model, images)
+        check_labels(self.labels, len(images), logits.shape[1], "The attack")
+        value = LOSSES[self.name](logits, self.labels)
+        return -value if self.targeted else value
+
+    def reached(self, images: Tensor) -> Tensor:
+        """Whether the answer is wrong, or is the target."""
+        if not self.targeted:
+            return super().reached(images)
+        with torch.no_grad():
+            return logits_of(self.model, images).argmax(1) == self.labels
+
+
+def check_loss(loss: str) -> None:
+    """Refuse an unknown loss."""
+    if loss not in LOSSES:
+        raise UsageError(f"There is no loss {loss!r}. {nearest(loss, list(LOSSES))}")

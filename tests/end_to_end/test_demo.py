@@ -1,0 +1,62 @@
+"""`alu demo`: table, page and numbers, on a few images."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from alu.evaluation.intervals import Share
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("demo")
+    command = [str(Path(sys.executable).with_name("alu")), "demo", "--n", "12", "--out", str(folder / "demo")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
+    return folder / "demo", done.stdout
+
+
+def test_the_table_has_every_row_and_column(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    result = json.loads((folder / "result.json").read_text())
+    assert [row["name"] for row in result["rows"]] == [
+        "classifier alone",
+        "VAE, purified only",
+        "VAE + ALU (input)",
+        "VAE + ALU (reconstruction)",
+        "PCA-500 + ALU (input)",
+    ]
+    for row in result["rows"]:
+        assert set(row["columns"]) == {"clean", "pgd", "decoy", "surrogate"}
+        assert all(len(column["correct"]) == 12 for column in row["columns"].values())
+    assert "Page: file://" in printed
+    assert {"commit", "seed", "n", "torch"} <= set(result["setting"])
+
+
+def test_every_number_on_the_page_comes_from_the_result(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    result = json.loads((folder / "result.json").read_text())
+    page = (folder / "index.html").read_text()
+    body = re.search(r"<tbody>(.*?)</tbody>", page, re.S)
+    assert body is not None
+    rows = re.findall(r"<tr>(.*?)</tr>", body.group(1), re.S)
+    for row, html in zip(result["rows"], rows, strict=True):
+        shown = re.findall(r"<span[^>]*>([\d.]+)</span><small>\[([\d.]+), ([\d.]+)\]</small>", html)
+        expected = []
+        for column in ("clean", "pgd", "decoy", "surrogate"):
+            bits = row["columns"][column]["correct"]
+            share = Share(sum(bits), len(bits))
+            low, high = share.interval
+            expected.append((f"{100 * share.value:.1f}", f"{100 * low:.1f}", f"{100 * high:.1f}"))
+        assert shown == expected
+
+
+def test_the_page_needs_nothing_from_outside(finished: tuple[Path, str]) -> None:
+    page = (finished[0] / "index.html").read_text()
+    assert not re.findall(r"(?:src|href)=\"(?!data:)", page)
+    assert "<script" not in page

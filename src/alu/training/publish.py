@@ -18,7 +18,7 @@ from alu.evaluation.intervals import Share
 from alu.models import Card
 from alu.provenance import provenance
 from alu.purifiers import PCA, LatentVAE
-from alu.storage import read_tensors
+from alu.storage import read_json, read_tensors
 from alu.training.recipes import recipe
 
 SOURCE = "trained by the alu authors with the command above"
@@ -90,11 +90,17 @@ def publish(name: str, task: str, model: nn.Module, command: str, trained_on: st
 def publish_run(name: str, folder: Path) -> Path:
     """Publish the best weights of a run of the recipe `name`."""
     made = recipe(name)
+    command = f"alu train {name}" + _changes(made.settings.as_json(), read_json(folder / "run.json")["settings"])
     model = made.build()
     model.load_state_dict(read_tensors(folder / "best.safetensors"))
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     task = "classifier" if type(made.objective).__name__ == "Classification" else "vae"
-    return publish(name, task, model, f"alu train {name}")
+    return publish(name, task, model, command)
+
+
+def _changes(standard: dict[str, Any], used: dict[str, Any]) -> str:
+    """The --set words of a run that changed the recipe's settings."""
+    return "".join(f" --set {key}={value}" for key, value in used.items() if standard.get(key) != value)
 
 
 def publish_pca() -> Path:

@@ -106,4 +106,4 @@ def test_alu_recovers_from_an_oblivious_attack_and_falls_to_a_decoy(sample: data
     decoy = attack(classifier, few.images, (few.labels + 1) % 10)
     assert share(batched_logits(classifier, oblivious).argmax(1) == few.labels) <= 0.02
     assert share(defense.decide(oblivious).label == few.labels) >= 0.6
-    assert share(defense.decide(decoy).label == few.labels) <= 0.1
+    assert share(defense.decide(decoy).label == few.labels) <= 0.25

@@ -44,7 +44,8 @@ def _print(result: DemoResult) -> None:
 
     from alu.report.demo import COLUMNS, cell
 
-    table = Table("right answers, % [95 % interval]", *(title for _, title in COLUMNS), title="CIFAR-10, L∞ 8/255")
+    title = f"Right answers in % [95 % interval], CIFAR-10, n = {result.setting['n']}, L∞ 8/255"
+    table = Table("", *(title for _, title in COLUMNS), title=title)
     for row in result.rows:
         table.add_row(row["name"], *(cell(row, column) for column, _ in COLUMNS))
     console = Console()

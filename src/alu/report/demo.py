@@ -31,9 +31,12 @@ def share(row: dict[str, Any], column: str, what: str = "correct") -> Share | No
 
 
 def cell(row: dict[str, Any], column: str) -> str:
-    """A figure for the terminal."""
+    """A figure for the terminal, short enough for 80 columns."""
     found = share(row, column)
-    return "" if found is None else str(found).replace(" %", "")
+    if found is None:
+        return ""
+    low, high = found.interval
+    return f"{100 * found.value:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
 
 
 def write_page(result: dict[str, Any], path: Path) -> None:

@@ -1,0 +1,127 @@
+"""Adversarial and purified objectives against values worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from alu.rng import generator
+from alu.training.adversarial import (
+    AdversarialObjective,
+    AdversarialTraining,
+    Friendly,
+    Gairat,
+    Mart,
+    Trades,
+    cross_entropy,
+    divergence,
+)
+from alu.training.batches import Batch, Draws
+
+EPS = 8 / 255
+
+
+class Brightness(nn.Module):
+    """Logits (s, -s) with s = gain * (mean pixel - 0.5): every gradient and every optimum is known."""
+
+    def __init__(self, gain: float = 10.0) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor(gain))
+
+    def forward(self, images: Tensor) -> Tensor:
+        value = self.gain * (images.flatten(1).mean(1) - 0.5)
+        return torch.stack([value, -value], 1)
+
+
+def batch(*means: float, labels: tuple[int, ...] | None = None) -> Batch:
+    images = torch.stack([torch.full((1, 4, 4), mean) for mean in means])
+    wanted = torch.tensor(labels if labels is not None else [int(mean < 0.5) for mean in means])
+    return Batch(images, wanted, Draws(generator(0, "test"), slice(0, len(means)), len(means)))
+
+
+def entropy(value: float) -> float:
+    """Cross-entropy of class 0 at logits (value, -value)."""
+    return math.log1p(math.exp(-2 * value))
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_the_search_reaches_the_corner_of_the_ball(steps: int) -> None:
+    objective = AdversarialTraining(steps=steps, step_size=2 * EPS / steps if steps > 1 else 2 * EPS)
+    given = batch(0.7, 0.3)
+    found = objective.search(Brightness(), given, cross_entropy(given.labels))
+    expected = given.images + EPS * torch.tensor([-1.0, 1.0]).view(-1, 1, 1, 1)
+    torch.testing.assert_close(found.images, expected)
+
+
+def test_adversarial_training_by_hand() -> None:
+    loss, _ = AdversarialTraining(steps=1, step_size=2 * EPS).loss(Brightness(), batch(0.7, 0.3))
+    assert float(loss.detach()) == pytest.approx(entropy(10 * (0.2 - EPS)), rel=1e-5)
+
+
+def test_trades_by_hand() -> None:
+    loss, _ = Trades(beta=6.0, steps=10, step_size=EPS / 4).loss(Brightness(), batch(0.7))
+    clean, attacked = 10 * 0.2, 10 * (0.2 - EPS)
+
+    def probability(value: float) -> float:
+        return 1 / (1 + math.exp(-2 * value))
+
+    p, q = probability(clean), probability(attacked)
+    apart = p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+    assert float(loss.detach()) == pytest.approx(entropy(clean) + 6 * apart, rel=1e-4)
+
+
+def test_mart_by_hand() -> None:
+    loss, _ = Mart(weight=5.0, steps=4, step_size=EPS).loss(Brightness(), batch(0.7))
+    clean, attacked = 10 * 0.2, 10 * (0.2 - EPS)
+    p, q = 1 / (1 + math.exp(-2 * clean)), 1 / (1 + math.exp(-2 * attacked))
+    boosted = -math.log(q) - math.log(1 - (1 - q))
+    apart = p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+    assert float(loss.detach()) == pytest.approx(boosted + 5 * apart * (1 - p), rel=1e-4)
+
+
+def test_the_first_mistake_is_counted() -> None:
+    objective = Gairat(steps=10, step_size=EPS / 4, start=0.0)
+    # Wrong at once; wrong after 3 steps of eps/4 (0.5 + 0.6 eps is passed then); never wrong.
+    given = batch(0.4, 0.5 + 0.6 * EPS, 0.9, labels=(0, 0, 0))
+    found = objective.search(Brightness(), given, cross_entropy(given.labels))
+    assert found.first_mistake.tolist() == [0, 3, 10]
+
+
+def test_gairat_weights_by_hand() -> None:
+    weights = Gairat(steps=10).weights(torch.tensor([0, 5, 10]))
+    raw = [(1 + math.tanh(5 * (1 - 2 * k / 10))) / 2 for k in (0, 5, 10)]
+    assert weights.tolist() == pytest.approx([3 * w / sum(raw) for w in raw], rel=1e-3)
+
+
+def test_friendly_images_stop_after_the_first_mistake() -> None:
+    given = batch(0.5 + 0.6 * EPS, labels=(0,))
+    steps = {}
+    for patience in (0, 1):
+        found = Friendly(patience=patience, steps=10, step_size=EPS / 4, start=0.0).search(
+            Brightness(), given, cross_entropy(given.labels), patience
+        )
+        steps[patience] = float((given.images - found.images).mean() / (EPS / 4))
+    assert steps[0] == pytest.approx(3, abs=1e-3), "mistaken after three steps, and stopped there"
+    assert steps[1] == pytest.approx(4, abs=1e-3), "one step more"
+
+
+def test_divergence_is_zero_for_equal_logits_and_positive_otherwise() -> None:
+    logits = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    assert divergence(logits, logits).abs().max() < 1e-6
+    assert (divergence(logits, logits.flip(1)) > 0).all()
+
+
+@pytest.mark.parametrize("objective", [AdversarialTraining(), Trades(), Friendly(), Gairat(), Mart()])
+def test_images_stay_in_the_ball_and_the_loss_has_a_gradient(objective: AdversarialObjective) -> None:
+    model = Brightness()
+    given = batch(0.99, 0.01, 0.5)
+    found = objective.search(model, given, cross_entropy(given.labels))
+    assert float((found.images - given.images).abs().max()) <= EPS + 1e-6
+    assert 0 <= float(found.images.min()) <= float(found.images.max()) <= 1
+    loss, _ = objective.loss(model, given)
+    (gradient,) = torch.autograd.grad(loss, model.gain)
+    assert torch.isfinite(gradient)
+    assert float(gradient.abs()) > 0

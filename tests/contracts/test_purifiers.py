@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from alu.errors import InputError
+from alu.errors import InputError, UsageError
 from alu.purifiers import rebuild
 from tests.contracts.parts import PURIFIERS, images_like
 
@@ -126,6 +126,23 @@ def test_every_gradient_mode_has_the_same_value_and_a_finite_gradient(name: str,
     (gradient,) = torch.autograd.grad(done.square().sum(), attacked)
     assert torch.isfinite(gradient).all()
     assert float(gradient.abs().max()) > 0
+
+
+@every
+def test_the_reconstruction_is_the_output_before_any_step(name: str) -> None:
+    purifier = PURIFIERS[name](SHAPE)
+    if not purifier.has_reconstruction:
+        with pytest.raises(UsageError, match="has none"):
+            purifier.purify(images_like(1, SHAPE), reconstruct=True)
+        return
+    images = images_like(3, SHAPE)
+    quiet = purifier.purify(images, reconstruct=True).reconstruction
+    with torch.no_grad():
+        assert torch.equal(quiet, purifier.reconstruct(images).clamp(0, 1))
+    for grad_mode in ("bpda", "surrogate", "unrolled", "implicit"):
+        loud = purifier.purify(images.clone().requires_grad_(True), grad_mode, reconstruct=True).reconstruction
+        torch.testing.assert_close(loud.detach(), quiet, rtol=0, atol=1e-6)
+        assert loud.requires_grad, "an attacker of the reconstruction reading needs its gradient"
 
 
 @every

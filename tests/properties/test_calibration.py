@@ -7,8 +7,10 @@ import torch
 from scipy.stats import betabinom
 
 from alu import Defense
+from alu.decision import Evidence
 from alu.detectors import Combined, Detector, Disagreement, LogitShift, ReconstructionError
 from alu.purifiers import Blur
+from alu.rng import generator
 from tests.contracts.parts import LinearClassifier, images_like
 
 SHAPE = (3, 16, 16)
@@ -40,6 +42,25 @@ def test_false_alarms_are_what_was_asked_for(build: object, calibrated_on: int, 
     flagging = int(RATE * (calibrated_on + 1) + 1e-9)
     low, high = betabinom(FRESH, flagging, calibrated_on + 1 - flagging).interval(0.999)
     assert low <= alarms <= high, (alarms, low, high)
+
+
+def test_a_combination_keeps_its_rate_with_few_calibration_images() -> None:
+    # Where the scale and the threshold come from the same images, this mean is well above the rate.
+    rate, clean, fresh, repeats = 0.1, 40, 200, 150
+    alarms = 0
+    for seed in range(repeats):
+        stream = generator(seed, "few")
+        logits = torch.randn((clean + fresh, 2, 4), generator=stream)
+        images = torch.rand((clean + fresh, 1, 2, 2), generator=stream)
+        purified = torch.rand((clean + fresh, 1, 2, 2), generator=stream)
+        evidence = Evidence(images, purified, logits[:, 0], logits[:, 1])
+        detector = Combined(LogitShift(rate), ReconstructionError(rate), Disagreement(rate), false_alarm=rate)
+        detector.calibrate(evidence.take(torch.arange(clean)))
+        rest = evidence.take(torch.arange(clean, clean + fresh))
+        alarms += int(detector.flagged(rest, detector.score(rest)).sum())
+    assert alarms / (repeats * fresh) == pytest.approx(
+        2 / 21, abs=0.015
+    )  # the largest k/(n + 1) up to the rate, n = 20
 
 
 def test_the_interval_can_fail() -> None:

@@ -80,6 +80,20 @@ def test_a_fixed_constant_may_fail_and_then_changes_nothing() -> None:
     assert torch.equal(weak, images)
 
 
+def test_momentum_by_hand() -> None:
+    model = seeded(lambda: resnet18(3, width=8), 2).eval().double()
+    image, label = images_like(1, (3, 16, 16)).double(), torch.tensor([1])
+    at, running = image, torch.zeros_like(image)
+    for _ in range(3):
+        at = at.detach().requires_grad_(True)
+        (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(model(at), label), at)
+        running = 0.9 * running + gradient / gradient.abs().mean()
+        at = ThreatModel("Linf", 8 / 255).project(at.detach() + 2 / 255 * running.sign(), image)
+    found = MIM(steps=3, decay=0.9)(model, image, label)
+    torch.testing.assert_close(found, at, rtol=0, atol=1e-12)
+    assert not torch.equal(MIM(steps=3, decay=0.0)(model, image, label), found)
+
+
 @pytest.mark.parametrize("norm", ["Linf", "L2"])
 @pytest.mark.parametrize("targeted", [False, True])
 def test_stays_in_the_ball_and_leaves_no_trace(norm: str, targeted: bool) -> None:

@@ -46,7 +46,7 @@ def fit(
     size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or height x width as 32x48.")] = None,
     root: Annotated[Path | None, typer.Option(help="Where a known data set's files are.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Epochs of the VAE's training; about 2,000 steps by default.")
+        int | None, typer.Option(help="Epochs of the VAE's training; about 2,500 steps by default.")
     ] = None,
     max_minutes: Annotated[float, typer.Option(help="Refuse a training that would take longer than this.")] = 120.0,
     checkpoint: Annotated[

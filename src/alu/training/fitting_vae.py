@@ -26,8 +26,8 @@ from alu.training.settings import Settings
 Watcher = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and how much there is."""
 
-TRAINING_STEPS = 2000
-"""Optimiser steps unless epochs are given: about 5 minutes on two slow cores at 28 pixels."""
+TRAINING_STEPS = 2500
+"""Optimiser steps unless epochs are given: about 6 minutes on two slow cores at 28 pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,9 @@ def trained_vae(parts: dict[str, Dataset], plan: Budget, watch: Watcher) -> nn.M
         raise UsageError(
             f"A VAE needs images of at least 8 x 8 pixels; these are {width} x {height}. Use another --size."
         )
-    # About a third as many code values as pixel values: enough to keep answers, too few to copy a perturbation.
-    latent = max(4, round(16 * channels / 3))
+    # A third as many code values as pixel values keeps answers and cannot copy a perturbation; a gray picture has few
+    # values to begin with, and with fewer than ten a place clean logits move so much that attacks hide among them.
+    latent = max(10, round(16 * channels / 3))
     model = seeded(lambda: models.vae(channels=channels, latent=latent, width=64), plan.seed)
     data, validation = (_padded(parts[name], VAE.stride) for name in ("train", "validation"))
     settings = Settings(

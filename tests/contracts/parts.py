@@ -70,6 +70,7 @@ MODELS: dict[str, Callable[[Shape, int], nn.Module]] = {
     "resnet18": lambda shape, classes: models.resnet18(classes, shape[0], size=shape[1], width=8),
     "resnet50": lambda shape, classes: models.resnet50(classes, shape[0], size=shape[1], width=8),
     "wide resnet": lambda shape, classes: models.wide_resnet(classes, depth=10, factor=1, channels=shape[0]),
+    "asymmetric": lambda shape, classes: models.asymmetric(classes, shape[0], latent=4, vae_width=16, width=8),
 }
 
 

@@ -1,6 +1,7 @@
 """Classifiers and generators, and the weights that come with the package."""
 
 from alu.models.architecture import rebuild
+from alu.models.asymmetric import asymmetric
 from alu.models.cards import Card, card, load, load_file, load_weights, names, save, weight_hash
 from alu.models.normalize import Normalize
 from alu.models.projection import projection
@@ -12,6 +13,7 @@ from alu.models.wide_resnet import wide_resnet
 __all__ = [
     "Card",
     "Normalize",
+    "asymmetric",
     "card",
     "load",
     "load_file",

@@ -6,13 +6,14 @@ from alu.errors import UsageError, nearest
 from alu.purifiers.base import GRAD_MODES, Purification, Purifier, Traits
 from alu.purifiers.chain import Chain
 from alu.purifiers.filters import BitDepth, Blur, Identity, Median
+from alu.purifiers.inner import InnerVAE
 from alu.purifiers.jpeg import JPEG
 from alu.purifiers.latent import LatentVAE
 from alu.purifiers.pca import PCA
 from alu.purifiers.unet import UNet
 
 PURIFIERS: dict[str, type[Purifier]] = {
-    kind.__name__: kind for kind in (Identity, Blur, Median, BitDepth, JPEG, PCA, UNet, LatentVAE, Chain)
+    kind.__name__: kind for kind in (Identity, Blur, Median, BitDepth, JPEG, PCA, UNet, LatentVAE, InnerVAE, Chain)
 }
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Blur",
     "Chain",
     "Identity",
+    "InnerVAE",
     "LatentVAE",
     "Median",
     "Purification",

@@ -28,7 +28,7 @@ class Implicit(torch.autograd.Function):
         """The output at the code found."""
         ctx.problem, ctx.iterations, ctx.damping = problem, iterations, damping
         ctx.save_for_backward(images, code)
-        return problem.decode(code)
+        return problem.output(code)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
@@ -36,7 +36,7 @@ class Implicit(torch.autograd.Function):
         images, code = ctx.saved_tensors
         problem: LatentProblem = ctx.problem
         push, pull = jacobian_products(problem.decode, code)
-        right = pull(grads[0])
+        right = pull(grads[0]) if problem.read is None else jacobian_products(problem.read, code)[1](grads[0])
         solved, positive = conjugate_gradients(
             lambda vector: second_products(problem, code, images, vector)[1], right, ctx.iterations
         )

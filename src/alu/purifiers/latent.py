@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import torch
@@ -103,10 +105,13 @@ class LatentVAE(Purifier):
         """The VAE as what it can do."""
         return cast(Codec, self.vae)
 
+    read: Callable[[Tensor], Tensor] | None = None
+    """Code -> what is handed out; D(z) itself where there is none."""
+
     @property
     def problem(self) -> LatentProblem:
         """What the steps minimise."""
-        return LatentProblem(self.codec.decode, self.objective, self.prior)
+        return LatentProblem(self.codec.decode, self.objective, self.prior, self.read)
 
     def start_code(self, images: Tensor, draw: int = 0) -> Tensor:
         """z_0 for (padded) images; `draw` numbers independent draws of a sampled code."""
@@ -142,6 +147,18 @@ class LatentVAE(Purifier):
         with torch.no_grad():
             start = self.start_code(images)
             return self._solved(images, start, first_output)
+
+    @torch.no_grad()
+    def trajectory(self, images: Tensor, stations: int) -> list[Tensor]:
+        """The outputs D(z_k) at evenly spaced steps k, the last one the purified image itself."""
+        padded = self._padded(images)
+        codes: list[Tensor] = []
+        start = self.start_code(padded)
+        visit = partial(_remember, codes)
+        solve(self.problem, padded, start, self._solver(start), self.steps, visit=visit)
+        count = min(stations, len(codes))
+        places = [round((number + 1) * (len(codes) - 1) / count) for number in range(count)]
+        return [self._clipped(self._cropped(self.codec.decode(codes[place]), images)) for place in places]
 
     def _solved(self, images: Tensor, start: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
         return solve(self.problem, images.detach(), start, self._solver(start), self.steps, first_output=first_output)
@@ -185,7 +202,7 @@ class LatentVAE(Purifier):
         """What `unrolled` differentiates: itself if it is gradient descent, else its gradient-descent twin."""
         if self.solver == "gd":
             return Descent(self.problem, self.lr, self.schedule, self.steps)
-        problem = LatentProblem(self.codec.decode, "sse", self.prior)
+        problem = LatentProblem(self.codec.decode, "sse", self.prior, self.read)
         rate = self.twin_lr or self._stable_rate(start)
         return Descent(problem, rate, "constant", self.steps, deployed=self._solved)
 
@@ -227,3 +244,7 @@ class LatentVAE(Purifier):
         settings = dict(settings)
         vae = settings.pop("vae")
         return cls(vae if isinstance(vae, str) else rebuild(vae), **settings)
+
+
+def _remember(codes: list[Tensor], code: Tensor) -> None:
+    codes.append(code.detach().clone())

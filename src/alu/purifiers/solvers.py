@@ -27,6 +27,12 @@ class LatentProblem:
     decode: Callable[[Tensor], Tensor]
     objective: str = "sse"
     prior: float = 0.0
+    read: Callable[[Tensor], Tensor] | None = None
+    """What is handed out at the final code; D(z) itself unless it is given."""
+
+    def output(self, code: Tensor) -> Tensor:
+        """What the purifier hands out at this code."""
+        return (self.read or self.decode)(code)
 
     def value(self, output: Tensor, code: Tensor, images: Tensor) -> Tensor:
         """The objective of each image [N], given output = D(code)."""

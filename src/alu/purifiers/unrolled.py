@@ -29,7 +29,7 @@ class Descent:
 
 
 class Unrolled(torch.autograd.Function):
-    """D(z_N) as a function of the images and of the start code."""
+    """D(z_N), or what is read there instead, as a function of the images and of the start code."""
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, start: Tensor, descent: Descent) -> Tensor:
@@ -41,7 +41,7 @@ class Unrolled(torch.autograd.Function):
         else:
             final = descent.deployed(images, start)
         ctx.save_for_backward(images, start)
-        return descent.problem.decode(final)
+        return descent.problem.output(final)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -53,7 +53,7 @@ class Unrolled(torch.autograd.Function):
             _walk(descent, images, start, codes)
         final = codes[-1].requires_grad_(True)
         with torch.enable_grad():
-            output = descent.problem.decode(final)
+            output = descent.problem.output(final)
         (carried,) = torch.autograd.grad(output, final, grads[0])
         total = torch.zeros_like(images)
         for step in range(descent.steps - 1, -1, -1):

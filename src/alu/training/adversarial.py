@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -15,15 +17,54 @@ Loss = Callable[[Tensor], Tensor]
 """Logits -> loss of each image."""
 
 
+@dataclass(frozen=True)
 class Perturbed:
     """Images moved uphill by sign steps inside the L∞ ball, and how many steps each took to be mistaken."""
 
-    def __init__(self, images: Tensor, first_mistake: Tensor) -> None:
-        self.images, self.first_mistake = images, first_mistake
+    images: Tensor
+    first_mistake: Tensor
+
+
+@dataclass(frozen=True)
+class Climb:
+    """The inner search: `steps` sign steps of `step_size` inside the L∞ ball of radius `eps`."""
+
+    eps: float
+    steps: int
+    step_size: float
+
+    def __call__(
+        self,
+        model: Callable[[Tensor], Tensor],
+        images: Tensor,
+        labels: Tensor,
+        offset: Tensor,
+        loss: Loss,
+        patience: int | None = None,
+    ) -> Perturbed:
+        """Images that climb `loss` from images + offset; with `patience`, an image stops that many steps after its
+        first mistake."""
+        at = (images + offset).clamp(0, 1)
+        first = torch.full((len(images),), self.steps, device=images.device)
+        for step in range(self.steps):
+            at = at.detach().requires_grad_(True)
+            logits = model(at)
+            (gradient,) = torch.autograd.grad(loss(logits).sum(), at)
+            mistaken = logits.detach().argmax(1) != labels
+            first = torch.where(mistaken & (first == self.steps), step, first)
+            moved = at.detach() + self.step_size * gradient.sign()
+            moved = (images + (moved - images).clamp(-self.eps, self.eps)).clamp(0, 1)
+            if patience is None:
+                at = moved
+            else:
+                moving = (step - first < patience).view(-1, 1, 1, 1)
+                at = torch.where(moving, moved, at.detach())
+        return Perturbed(at.detach(), first)
 
 
 class AdversarialObjective(Objective):
-    """Base: the inner search is written once; a subclass writes `loss` from clean and adversarial images.
+    """Base: the inner search is written once; a subclass writes what it climbs (`attack`) and what is then minimised on
+    the images found (`loss_on`), apart from each other so that `AWP` can move the weights in between.
 
     `steps` sign steps of `step_size` from `start * eps` * uniform noise. One step of 1.25 eps from a full random start
     is fast training (Wong et al. 2020); held-out PGD-10 accuracy shows at once if it overfits catastrophically.
@@ -40,26 +81,23 @@ class AdversarialObjective(Objective):
         self.eps, self.steps, self.step_size, self.start = eps, steps, step_size, start
         self.measured_on = measured_on
 
+    def attack(self, model: nn.Module, batch: Batch) -> Perturbed:
+        """The images to train on: they climb the cross-entropy unless a subclass says otherwise."""
+        return self.search(model, batch, cross_entropy(batch.labels))
+
+    @abstractmethod
+    def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
+        """The mean loss on the images found, and named parts of it for the curve."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Search, then the loss on what was found."""
+        return self.loss_on(model, batch, self.attack(model, batch))
+
     def search(self, model: nn.Module, batch: Batch, loss: Loss, patience: int | None = None) -> Perturbed:
-        """Adversarial images of a batch; with `patience`, an image stops that many steps after its first mistake."""
-        images, labels = batch.images, batch.labels
-        noise = batch.draws.uniform(images)
-        at = (images + self.start * self.eps * noise).clamp(0, 1)
-        first = torch.full((len(images),), self.steps, device=images.device)
-        for step in range(self.steps):
-            at = at.detach().requires_grad_(True)
-            logits = model(at)
-            (gradient,) = torch.autograd.grad(loss(logits).sum(), at)
-            mistaken = logits.detach().argmax(1) != labels
-            first = torch.where(mistaken & (first == self.steps), step, first)
-            moved = at.detach() + self.step_size * gradient.sign()
-            moved = (images + (moved - images).clamp(-self.eps, self.eps)).clamp(0, 1)
-            if patience is None:
-                at = moved
-            else:
-                moving = (step - first < patience).view(-1, 1, 1, 1)
-                at = torch.where(moving, moved, at.detach())
-        return Perturbed(at.detach(), first)
+        """Adversarial images of a batch that climb `loss`."""
+        offset = self.start * self.eps * batch.draws.uniform(batch.images)
+        climb = Climb(self.eps, self.steps, self.step_size)
+        return climb(model, batch.images, batch.labels, offset, loss, patience)
 
     def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Accuracy under PGD-10, which decides, and clean accuracy."""
@@ -86,9 +124,9 @@ def divergence(clean: Tensor, attacked: Tensor) -> Tensor:
 class AdversarialTraining(AdversarialObjective):
     """Cross-entropy on adversarial images (Madry et al. 2018)."""
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean cross-entropy on adversarial images."""
-        logits = model(self.search(model, batch, cross_entropy(batch.labels)).images)
+        logits = model(found.images)
         accuracy = (logits.argmax(1) == batch.labels).float().mean()
         return F.cross_entropy(logits, batch.labels), {"robust_accuracy": accuracy}
 
@@ -101,11 +139,15 @@ class Trades(AdversarialObjective):
         super().__init__(steps=steps, **{"start": 0.001 / (8 / 255), **search})  # type: ignore[arg-type]
         self.beta = beta
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean of both terms."""
+    def attack(self, model: nn.Module, batch: Batch) -> Perturbed:
+        """The images climb the divergence from the clean answer."""
         with torch.no_grad():
             target = model(batch.images)
-        attacked = model(self.search(model, batch, lambda logits: divergence(target, logits)).images)
+        return self.search(model, batch, lambda logits: divergence(target, logits))
+
+    def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean of both terms."""
+        attacked = model(found.images)
         clean = model(batch.images)
         apart = divergence(clean, attacked).mean()
         return F.cross_entropy(clean, batch.labels) + self.beta * apart, {"divergence": apart}
@@ -118,9 +160,12 @@ class Friendly(AdversarialObjective):
         super().__init__(steps=steps, **search)  # type: ignore[arg-type]
         self.patience = patience
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def attack(self, model: nn.Module, batch: Batch) -> Perturbed:
+        """The images stop soon after they are mistaken."""
+        return self.search(model, batch, cross_entropy(batch.labels), self.patience)
+
+    def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean cross-entropy on friendly adversarial images."""
-        found = self.search(model, batch, cross_entropy(batch.labels), self.patience)
         return F.cross_entropy(model(found.images), batch.labels), {"steps": found.first_mistake.float().mean()}
 
 
@@ -139,9 +184,8 @@ class Gairat(AdversarialObjective):
         raw = (1 + torch.tanh(self.shift + 5 * (1 - 2 * first_mistake.float() / self.steps))) / 2
         return raw / raw.mean().clamp_min(1e-12)
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted mean cross-entropy on adversarial images."""
-        found = self.search(model, batch, cross_entropy(batch.labels))
         weights = self.weights(found.first_mistake)
         each = F.cross_entropy(model(found.images), batch.labels, reduction="none")
         return (weights * each).mean(), {"steps": found.first_mistake.float().mean()}
@@ -157,9 +201,9 @@ class Mart(AdversarialObjective):
         super().__init__(steps=steps, **search)  # type: ignore[arg-type]
         self.weight = weight
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean of both terms."""
-        attacked = model(self.search(model, batch, cross_entropy(batch.labels)).images)
+        attacked = model(found.images)
         clean = model(batch.images)
         labels = batch.labels[:, None]
         probabilities = attacked.softmax(1)

@@ -28,6 +28,9 @@ class Objective(ABC):
     def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Per-image figures [N] on held-out images; the first one decides which weights are best."""
 
+    def prepare(self, device: torch.device) -> None:  # noqa: B027 - most objectives hold no network
+        """Move networks that the objective itself holds to the device; called once, before the first step."""
+
     def as_json(self) -> dict[str, Any]:
         """Plain values for a card or a checkpoint."""
         return {"name": type(self).__name__, **vars(self)}

@@ -1,7 +1,8 @@
-"""Objectives around a purifier: Unified ALU, and the denoiser of table 1 (HGD)."""
+"""Objectives around a purifier: Unified ALU, its asymmetric variant, and the denoiser of table 1 (HGD)."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -9,62 +10,109 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alu.attacks import PGD
-from alu.models.cards import bundled_name
-from alu.purifiers import LatentVAE
+from alu.models.cards import bundled_name, weight_hash
+from alu.purifiers import InnerVAE, LatentVAE, Purifier
+from alu.training.adversarial import Climb, cross_entropy
 from alu.training.batches import Batch
 from alu.training.objectives import Objective
 
 
-class Unified(Objective):
-    """Cross-entropy of a classifier on a VAE's outputs (Unified ALU): reconstructions, and after latent steps.
+class PurifiedObjective(Objective):
+    """Base: cross-entropy of a classifier on purified images, a share of them after latent steps.
 
     A share `stepped` of each batch is optimised for `steps` latent steps first, because that is what the classifier
     will see when deployed; the rest is D(E(x)), which costs a tenth.
     """
 
-    def __init__(self, vae: nn.Module, steps: int = 5, stepped: float = 0.25, measured_on: int = 1000) -> None:
-        self.vae, self.steps, self.stepped, self.measured_on = vae, steps, stepped, measured_on
+    def __init__(self, steps: int = 5, stepped: float = 0.25, smoothing: float = 0.0, measured_on: int = 1000) -> None:
+        self.steps, self.stepped, self.smoothing, self.measured_on = steps, stepped, smoothing, measured_on
 
-    def purified(self, images: Tensor) -> Tensor:
+    def purifier(self, model: nn.Module, steps: int) -> Purifier:
+        """What the classifier sees images through."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def purified(self, model: nn.Module, images: Tensor) -> Tensor:
         """The first images after latent steps, the others reconstructed."""
         some = int(len(images) * self.stepped)
-        after = LatentVAE(self.vae, steps=self.steps)(images[:some])
-        with torch.no_grad():
-            return torch.cat([after, LatentVAE(self.vae, steps=0)(images[some:])])
+        rest = self.purifier(model, 0)(images[some:])
+        return torch.cat([self.purifier(model, self.steps)(images[:some]), rest]) if some else rest
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean cross-entropy on purified images."""
-        logits = model(self.purified(batch.images))
+        logits = model(self.purified(model, batch.images))
         accuracy = (logits.argmax(1) == batch.labels).float().mean()
-        return F.cross_entropy(logits, batch.labels), {"accuracy": accuracy}
+        return F.cross_entropy(logits, batch.labels, label_smoothing=self.smoothing), {"accuracy": accuracy}
 
     def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Accuracy on reconstructions, which decides, and after 20 latent steps."""
-        reconstructed = LatentVAE(self.vae, steps=0)(images)
-        after = LatentVAE(self.vae, steps=20)(images)
+        found = {"accuracy": 0, "accuracy_after_steps": 20}
         return {
-            "accuracy": (model(reconstructed).argmax(1) == labels).float(),
-            "accuracy_after_steps": (model(after).argmax(1) == labels).float(),
+            name: (model(self.purifier(model, steps)(images)).argmax(1) == labels).float()
+            for name, steps in found.items()
         }
 
+
+class Unified(PurifiedObjective):
+    """Cross-entropy of a classifier on a VAE's outputs (Unified ALU): reconstructions, and after latent steps."""
+
+    def __init__(self, vae: nn.Module, steps: int = 5, stepped: float = 0.25, **more: Any) -> None:
+        super().__init__(steps, stepped, **more)
+        self.vae = vae
+
+    def prepare(self, device: torch.device) -> None:
+        """Move the VAE to the device."""
+        self.vae.to(device)
+
+    def purifier(self, model: nn.Module, steps: int) -> Purifier:
+        """The VAE that was given."""
+        return LatentVAE(self.vae, steps=steps)
+
     def as_json(self) -> dict[str, Any]:
-        """Plain values; the VAE by name."""
-        return {"name": "Unified", "vae": bundled_name(self.vae), "steps": self.steps, "stepped": self.stepped}
+        """Plain values; the VAE by name or hash."""
+        return {**super().as_json(), "vae": _identity(self.vae)}
+
+
+class AsymmetricUnified(PurifiedObjective):
+    """Cross-entropy of a classifier on what an inner decoder layer holds (Asymmetric Unified ALU).
+
+    The network is an `alu.models.asymmetric`, whose frozen VAE is its own.
+    """
+
+    def purifier(self, model: nn.Module, steps: int) -> Purifier:
+        """The network's own VAE, read at its inner layer."""
+        return InnerVAE(model, steps=steps)
 
 
 class GuidedDenoising(Objective):
     """L1 distance between the logits of denoised adversarial and of clean images (HGD, Liao et al. 2018).
 
-    The adversarial images are PGD images of the frozen `classifier`, made afresh for every batch.
+    The adversarial images are PGD images of a frozen copy of `classifier`, made afresh for every batch.
     """
 
-    def __init__(self, classifier: nn.Module, eps: float = 8 / 255, steps: int = 20, measured_on: int = 300) -> None:
-        self.classifier, self.eps, self.steps, self.measured_on = classifier, eps, steps, measured_on
+    def __init__(
+        self,
+        classifier: nn.Module,
+        eps: float = 8 / 255,
+        steps: int = 20,
+        step_size: float = 2 / 255,
+        measured_on: int = 300,
+    ) -> None:
+        # A copy: gradients for weights that are not trained would cost time, and the caller's own stay as they are.
+        self.classifier = copy.deepcopy(classifier).eval().requires_grad_(False)
+        self.eps, self.steps, self.step_size, self.measured_on = eps, steps, step_size, measured_on
+
+    def prepare(self, device: torch.device) -> None:
+        """Move the classifier to the device."""
+        self.classifier.to(device)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean logit distance, half of the batch attacked and half clean, so that clean images keep their answers."""
         half = len(batch.images) // 2
-        attacked = PGD(eps=self.eps, steps=self.steps)(self.classifier, batch.images[:half], batch.labels[:half])
+        images, labels = batch.images[:half], batch.labels[:half]
+        offset = self.eps * batch.draws.uniform(batch.images)[:half]
+        climb = Climb(self.eps, self.steps, self.step_size)
+        attacked = climb(self.classifier, images, labels, offset, cross_entropy(labels)).images
         with torch.no_grad():
             target = self.classifier(batch.images)
         denoised = model(torch.cat([attacked, batch.images[half:]]))
@@ -81,6 +129,10 @@ class GuidedDenoising(Objective):
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; the classifier by name."""
-        return {"name": "GuidedDenoising", "classifier": bundled_name(self.classifier), "eps": self.eps,
-                "steps": self.steps}  # fmt: skip
+        """Plain values; the classifier by name or hash."""
+        return {**super().as_json(), "classifier": _identity(self.classifier)}
+
+
+def _identity(model: nn.Module) -> str:
+    """A bundled network's name, or a hash: a run must not go on with another network in its place."""
+    return bundled_name(model) or weight_hash(model)[:16]

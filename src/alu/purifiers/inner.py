@@ -1,0 +1,55 @@
+"""InnerVAE: LatentVAE read at an inner layer of the decoder (Asymmetric Unified ALU, the paper's answer to BPDA)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from alu.errors import UsageError
+from alu.models.asymmetric import Asymmetric
+from alu.purifiers.base import Purification
+from alu.purifiers.latent import LatentVAE
+
+
+class InnerVAE(LatentVAE):
+    """h(z_N): what an inner decoder layer holds after `steps` steps down the error of the decoder's own output.
+
+    network: an `alu.models.asymmetric`, or the name of a bundled one; the same network is the classifier of the
+    defence and reads images and features alike. Features are not images: they are not clipped, and BPDA's identity does
+    not fit them, so the gradient mode "bpda" goes backward through the stand-in h(E(x)), as an attacker would.
+    """
+
+    def __init__(self, vae: nn.Module | str, **settings: object) -> None:
+        super().__init__(vae, **settings)  # type: ignore[arg-type]
+        if not isinstance(self.vae, Asymmetric):
+            raise UsageError(
+                f"InnerVAE reads an inner layer of alu.models.asymmetric; {type(self.vae).__name__} has none. "
+                "Use LatentVAE."
+            )
+
+    def read(self, code: Tensor) -> Tensor:
+        """Features [N, F, H/2, W/2] of a code."""
+        return cast(Asymmetric, self.vae).inner(code)
+
+    def purify(self, images: Tensor, grad_mode: str = "unrolled", *, reconstruct: bool = False) -> Purification:
+        """Features after the steps and, if `reconstruct`, before any. The value is the same in every mode."""
+        return super().purify(images, "surrogate" if grad_mode == "bpda" else grad_mode, reconstruct=reconstruct)
+
+    def _through_encoder(self, images: Tensor, draw: int) -> Tensor:
+        padded = self._padded(images)
+        return self.read(self.start_code(padded, draw) if self.start == "sampled" else self.codec.encode(padded)[0])
+
+    def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
+        with torch.no_grad():
+            output = self.read(self.code(self._padded(images)))
+            return Purification(output, self.reconstruct(images) if reconstruct else None)
+
+    @staticmethod
+    def _clipped(images: Tensor) -> Tensor:
+        return images
+
+    @staticmethod
+    def _cropped(output: Tensor, images: Tensor) -> Tensor:
+        return output

@@ -1,0 +1,33 @@
+"""Attacks by somebody who knows the whole defence: purifier, steps, threshold and rule."""
+
+from alu.attacks.adaptive.base import AdaptiveAttack
+from alu.attacks.adaptive.boost import Boost
+from alu.attacks.adaptive.decoy import Decoy
+from alu.attacks.adaptive.direct import Direct
+from alu.attacks.adaptive.match import Match
+from alu.attacks.adaptive.pattern import Pattern, case_three
+from alu.attacks.adaptive.query import Query
+from alu.attacks.adaptive.soft import Soft, SoftOutput
+from alu.attacks.adaptive.stealth import Stealth
+from alu.attacks.adaptive.trajectory import Trajectory
+from alu.attacks.adaptive.transfer import Transfer
+from alu.attacks.adaptive.view import Level, levels, twin
+
+__all__ = [
+    "AdaptiveAttack",
+    "Boost",
+    "Decoy",
+    "Direct",
+    "Level",
+    "Match",
+    "Pattern",
+    "Query",
+    "Soft",
+    "SoftOutput",
+    "Stealth",
+    "Trajectory",
+    "Transfer",
+    "case_three",
+    "levels",
+    "twin",
+]

@@ -1,0 +1,101 @@
+"""AdaptiveAttack: several tries in a row, each on the images that the deployed defence still answers rightly."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alu.attacks.adaptive.view import GoalMaker, Level, View, levels, require_evidence
+from alu.attacks.base import Attack
+from alu.attacks.goals import Goal, fooled
+from alu.attacks.gradient import GradientAttack
+
+
+class AdaptiveAttack(Attack):
+    """An attack on a defence by somebody who knows all of it.
+
+    A subclass lists its `tries`, cheap ones first. After each try the deployed, hard decision is asked afresh, and only
+    images that are still right go on; the others keep the image that broke them. `levels` are the gradients to try;
+    without them, those of `budget`.
+    """
+
+    def __init__(
+        self,
+        *,
+        norm: str = "Linf",
+        eps: float = 8 / 255,
+        steps: int = 20,
+        seed: int = 0,
+        budget: str = "standard",
+        levels: Sequence[Level] | None = None,
+        batch_size: int = 100,
+    ) -> None:
+        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size)
+        self.steps, self.budget, self.levels = steps, budget, levels
+
+    @abstractmethod
+    def tries(self, defense: Any) -> Iterable[Attack]:
+        """The searches to make, in order."""
+
+    def run(self, model: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        """For each image the first try that the deployed defence gets wrong, else the last one."""
+        require_evidence(model, type(self).__name__)
+        found = images.clone()
+        standing = (~fooled(model, images, labels)).nonzero().flatten()
+        for attack in self.tries(model):
+            if not len(standing):
+                break
+            named = [numbers[position] for position in standing.tolist()]
+            tried = attack(model, images[standing], labels[standing], numbers=named)
+            found[standing] = tried
+            standing = standing[~fooled(model, tried, labels[standing])]
+        return found
+
+    def chosen_levels(self, defense: Any) -> list[Level]:
+        """The gradients to try on this defence."""
+        return list(self.levels) if self.levels is not None else levels(defense, self.budget)
+
+    def search(self, make: GoalMaker, **settings: Any) -> Aimed:
+        """A gradient search with this attack's threat, steps and seed."""
+        basic: dict[str, Any] = {
+            "norm": self.threat.norm, "eps": self.threat.eps, "steps": self.steps, "seed": self.seed,
+            "keep": "fooled", "batch_size": self.batch_size,
+        }  # fmt: skip
+        return Aimed(make, type(self).__name__, **{**basic, **settings})
+
+
+class Aimed(GradientAttack):
+    """The gradient search towards a goal that a function makes; it may start elsewhere than at the image."""
+
+    def __init__(self, make: GoalMaker, who: str, *, begin: GoalMaker | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.make, self.who, self.begin = make, who, begin
+
+    def goal(self, model: Any, images: Tensor, labels: Tensor) -> Goal:
+        """What the function says."""
+        made: Goal = self.make(model, images, labels)
+        return made
+
+    def start(self, goal: Goal, images: Tensor, numbers: Sequence[int], restart: int) -> Tensor:
+        """Where `begin` says, inside the ball; else at random."""
+        if self.begin is None:
+            return super().start(goal, images, numbers, restart)
+        begun: Tensor = self.begin(goal.model, images, goal.labels)
+        return self.threat.project(begun.detach(), images)
+
+
+class ViewGoal(Goal):
+    """A goal whose loss reads a view of the defence, and whose success is the deployed decision's."""
+
+    def __init__(self, defense: Any, labels: Tensor, level: Level, who: str) -> None:
+        super().__init__(defense, labels)
+        self.view = View(defense, level, who)
+
+    def reached(self, images: Tensor) -> Tensor:
+        """Whether the deployed answer is accepted and wrong [N]."""
+        with torch.no_grad():
+            return fooled(self.model, images, self.labels)

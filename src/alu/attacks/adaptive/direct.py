@@ -1,0 +1,33 @@
+"""direct: the margin of whichever branch the rule takes, through the purifier. The plain white-box attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
+from alu.attacks.adaptive.view import Level, either_branch
+from alu.attacks.base import Attack
+
+
+class Deployed(ViewGoal):
+    """m of the logits that `forward` returns: of Δ where the rule is "alu" and the image is flagged, else of Π."""
+
+    def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level) -> None:
+        super().__init__(defense, labels, level, "Direct")
+
+    def loss(self, images: Tensor) -> Tensor:
+        """The margin."""
+        return either_branch(self.view, self.view.evidence(images), self.labels)
+
+
+class Direct(AdaptiveAttack):
+    """Margin PGD on the deployed output, once for each gradient."""
+
+    def tries(self, defense: Any) -> Iterable[Attack]:
+        """One search per level."""
+        for level in self.chosen_levels(defense):
+            yield self.search(partial(Deployed, level=level))

@@ -1,0 +1,37 @@
+"""query: no gradient at all. Square on the soft output, a hard-label search, both on a twin with few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from alu.attacks.adaptive.base import AdaptiveAttack
+from alu.attacks.adaptive.soft import SoftOutput
+from alu.attacks.adaptive.transfer import OnAnother
+from alu.attacks.adaptive.view import Level, twin
+from alu.attacks.base import Attack
+
+
+class Query(AdaptiveAttack):
+    """Square on the soft output and HopSkipJump on the hard label of a twin with at most `twin_steps` latent steps.
+
+    Both are judged on the deployed defence. They come from the extra `attacks`.
+    """
+
+    def __init__(self, *, queries: int = 500, twin_steps: int = 5, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.queries, self.twin_steps = queries, twin_steps
+
+    def tries(self, defense: Any) -> Iterable[Attack]:
+        """Square first; the hard-label search where the budget allows."""
+        from alu.attacks.autoattack import Square
+        from alu.attacks.decision_based import HopSkipJump
+
+        same: dict[str, Any] = {
+            "norm": self.threat.norm, "eps": self.threat.eps, "seed": self.seed, "batch_size": self.batch_size,
+        }  # fmt: skip
+        level = Level("blind", self.twin_steps)
+        for temperature in (0.05, 1.0):
+            yield OnAnother(SoftOutput(defense, level, temperature), Square(queries=self.queries, **same))
+        if self.budget != "quick":
+            yield OnAnother(twin(defense, level), HopSkipJump(**same))

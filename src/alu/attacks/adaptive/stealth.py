@@ -1,0 +1,121 @@
+"""stealth: fool the purified answer and stay under the threshold; the attack that abstention must fear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alu.attacks.adaptive.base import AdaptiveAttack, Aimed, ViewGoal
+from alu.attacks.adaptive.view import GoalMaker, Level
+from alu.attacks.base import Attack
+from alu.attacks.goals import gradient_of, margin
+from alu.attacks.gradient import per_image, where
+
+SPARE = 0.1
+"""How far, in thresholds, below the threshold an image should come to rest."""
+
+
+class FoolAndHide(ViewGoal):
+    """m(Π, y) up, score down: by turns ("selective"), each without harm to the other ("orthogonal"), or as a sum."""
+
+    def __init__(
+        self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, how: str, weight: float = 1.0
+    ) -> None:
+        super().__init__(defense, labels, level, "Stealth")
+        self.how, self.weight = how, weight
+
+    def parts(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The margin of Π and the excess that must go, both [N]."""
+        seen = self.view.evidence(images)
+        return margin(seen.post_logits, self.labels), self.view.excess(seen) + SPARE * self.view.room(seen)
+
+    def loss(self, images: Tensor) -> Tensor:
+        """The margin less the weighted excess."""
+        lead, excess = self.parts(images)
+        return lead - self.weight * excess.clamp_min(0)
+
+    def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
+        """One gradient per image: the margin's while Π is right, the score's while it is suspicious."""
+        if self.how == "sum":
+            return super().ascent(images, who)
+        lead, excess = self.parts(images)
+        loss = lead.detach() - self.weight * excess.detach().clamp_min(0)
+        towards = gradient_of(lead.sum(), images, who) if not excess.requires_grad else None
+        if towards is not None:
+            return towards, loss
+        (towards,) = torch.autograd.grad(lead.sum(), images, retain_graph=True)
+        away = -gradient_of(excess.sum(), images, who)
+        if self.how == "orthogonal":
+            towards, away = without(towards, away), without(away, towards)
+        # A little beyond the boundary, so that the steps that hide do not give the class back.
+        wrong = (lead.detach() > 0.5) & (excess.detach() > 0)
+        return where(wrong, away, towards), loss
+
+
+def without(vector: Tensor, other: Tensor) -> Tensor:
+    """The part of each image's vector that is orthogonal to the other."""
+    unit = other / per_image(other.flatten(1).norm(dim=1), other)
+    share = (vector * unit).flatten(1).sum(1)
+    return vector - share.view(-1, *[1] * (vector.ndim - 1)) * unit
+
+
+class Stealth(AdaptiveAttack):
+    """Selective, orthogonal and Lagrangian searches, from the image, from a point just beyond the boundary, and from a
+    point on the purifier's own manifold."""
+
+    def __init__(self, *, weights: Sequence[float] = (0.01, 0.1, 1.0, 10.0), **settings: Any) -> None:
+        super().__init__(**settings)
+        self.weights = tuple(weights)
+
+    def tries(self, defense: Any) -> Iterable[Attack]:
+        """All kinds of search at each level, and the two other starts with the kind that hides best."""
+        for level in self.chosen_levels(defense):
+            for how in ("orthogonal", "selective"):
+                yield self._aimed(level, how)
+            for begin in (self._boundary(level), partial(on_manifold, level=level)):
+                yield self._aimed(level, "orthogonal", begin=begin)
+            for weight in self.weights:
+                yield self._aimed(level, "sum", weight)
+
+    def _aimed(self, level: Level, how: str, weight: float = 1.0, begin: GoalMaker | None = None) -> Aimed:
+        # Small steps: an eighth of the ball overshoots both constraints less than a quarter.
+        make = partial(FoolAndHide, level=level, how=how, weight=weight)
+        steps = 2 * self.steps
+        return self.search(make, steps=steps, step_size=self.threat.eps / 8, begin=begin, random_start=False)
+
+    def _boundary(self, level: Level) -> GoalMaker:
+        """Where Π first turns wrong inside a quarter of the ball."""
+
+        def begin(defense: Any, images: Tensor, labels: Tensor) -> Tensor:
+            make = partial(FoolAndHide, level=level, how="sum", weight=0.0)
+            near = self.search(make, eps=self.threat.eps / 4, keep="last", random_start=False)
+            return near(defense, images, labels)
+
+        return begin
+
+
+def on_manifold(defense: Any, images: Tensor, labels: Tensor, *, level: Level, steps: int = 20) -> Tensor:
+    """Wrongly answered images that the purifier hardly changes, found in a VAE's code; P(x) for other purifiers."""
+    codec = getattr(defense.purifier, "codec", None)
+    if codec is None:
+        with torch.no_grad():
+            purified: Tensor = defense.purifier(images)
+        return purified
+    with torch.no_grad():
+        code = codec.encode(images)[0]
+    mean, square = torch.zeros_like(code), torch.zeros_like(code)
+    for _ in range(steps):
+        code = code.detach().requires_grad_(True)
+        output = codec.decode(code)
+        far = (output - images).flatten(1).square().sum(1)
+        lead = margin(defense.logits(output.clamp(0.0, 1.0)), labels)
+        gradient = gradient_of((lead.clamp(max=2.0) - far).sum(), code, "Stealth")
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.9 * square + 0.1 * gradient.square()
+        code = code + 0.05 * mean / (square.sqrt() + 1e-8)
+    with torch.no_grad():
+        found: Tensor = codec.decode(code)
+    return found

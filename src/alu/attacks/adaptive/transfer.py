@@ -1,0 +1,66 @@
+"""transfer: images made for something simpler than the defence, at several strengths; a weaker one may hide better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from alu.attacks.adaptive.base import AdaptiveAttack
+from alu.attacks.base import Attack
+from alu.attacks.goals import Model
+from alu.attacks.gradient import MIM, PGD
+
+
+class OnAnother(Attack):
+    """An attack that is made on `source`, whatever model it is called with."""
+
+    def __init__(self, source: Model, attack: Attack) -> None:
+        super().__init__(norm=attack.threat.norm, eps=attack.threat.eps, batch_size=attack.batch_size)
+        self.source, self.attack = source, attack
+
+    def run(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        """The source's adversarial images."""
+        return self.attack(self.source, images, labels, numbers=numbers)
+
+
+class Transfer(AdaptiveAttack):
+    """PGD and MIM on f, on f(D(E(x))) and on `others`, at each of `shares` of eps, with all steps and stopped early.
+
+    `others` are further models whose images may carry over. AutoAttack on f joins with budget "full".
+    """
+
+    def __init__(
+        self,
+        *,
+        others: Sequence[Model] = (),
+        shares: Sequence[float] = (1 / 8, 2 / 8, 4 / 8, 6 / 8, 1.0),
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.others, self.shares = tuple(others), tuple(shares)
+
+    def sources(self, defense: Any) -> list[Model]:
+        """What the images are made on."""
+
+        def smoothly_purified(images: Tensor) -> Tensor:
+            logits: Tensor = defense.logits(defense.purifier.surrogate(images).clamp(0.0, 1.0))
+            return logits
+
+        return [defense.logits, smoothly_purified, *self.others]
+
+    def tries(self, defense: Any) -> Iterable[Attack]:
+        """Every source at every strength, the full strength first."""
+        same: dict[str, Any] = {"norm": self.threat.norm, "seed": self.seed, "batch_size": self.batch_size}
+        for source in self.sources(defense):
+            for share in sorted(self.shares, reverse=True):
+                eps = share * self.threat.eps
+                for stop in (False, True):
+                    yield OnAnother(source, PGD(eps=eps, steps=self.steps, stop_when_fooled=stop, **same))
+                if self.budget != "quick":
+                    yield OnAnother(source, MIM(eps=eps, steps=self.steps, **same))
+        if self.budget == "full":
+            from alu.attacks.autoattack import AutoAttack
+
+            yield OnAnother(defense.logits, AutoAttack(eps=self.threat.eps, **same))

@@ -1,0 +1,127 @@
+"""A defence as an informed attacker sees it: its evidence, with a gradient and a number of steps of their choice."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from alu.attacks.goals import margin
+from alu.decision import Evidence
+from alu.errors import UsageError
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Level:
+    """How an attack takes its gradient: the mode, and how many latent steps the twin it aims at makes (None: all)."""
+
+    grad_mode: str = "unrolled"
+    steps: int | None = None
+
+    def __str__(self) -> str:
+        return self.grad_mode if self.steps is None else f"{self.grad_mode}, N={self.steps}"
+
+
+def shallow(module: Module) -> Module:
+    """A copy that shares every weight but whose attributes and parts can be replaced."""
+    made = copy.copy(module)
+    made.__dict__["_modules"] = dict(module._modules)
+    return made
+
+
+def twin(defense: Any, level: Level) -> Any:
+    """The same defence with another gradient and, where it makes steps, with at most `level.steps` of them."""
+    made = shallow(defense)
+    made.grad_mode = level.grad_mode
+    deployed = getattr(defense.purifier, "steps", None)
+    if deployed is not None and level.steps is not None and level.steps < deployed:
+        made.purifier = shallow(defense.purifier)
+        made.purifier.steps = level.steps
+    return made
+
+
+def levels(defense: Any, budget: str = "standard") -> list[Level]:
+    """The gradients worth trying, cheapest first. A purifier without steps has one that is exact."""
+    deployed = int(getattr(defense.purifier, "steps", 0))
+    if deployed == 0:
+        return [Level()]
+    quick = [Level("surrogate", 0), Level("unrolled", min(5, deployed))]
+    if budget == "quick":
+        return quick
+    more = [*quick, Level("surrogate", None), Level("bpda", None)]
+    if budget == "full" and deployed > 5:
+        more.append(Level("unrolled", None))
+    return more
+
+
+class View:
+    """Evidence, suspicion and margins of a twin of a defence, differentiable where its level allows."""
+
+    def __init__(self, defense: Any, level: Level, who: str) -> None:
+        require_evidence(defense, who)
+        self.defense, self.twin = defense, twin(defense, level)
+
+    def evidence(self, images: Tensor) -> Evidence:
+        """What detectors and rules look at."""
+        seen: Evidence = self.twin.evidence(images)
+        return seen
+
+    def before(self, images: Tensor) -> Tensor:
+        """Π', the logits before purification, without the cost of purifying."""
+        if self.twin.reference == "reconstruction":
+            images = self.twin.purifier.reconstruct(images).clamp(0.0, 1.0)
+        logits: Tensor = self.twin.logits(images)
+        return logits
+
+    def excess(self, evidence: Evidence) -> Tensor:
+        """How far the suspicion score lies above its threshold [N], in units of the score; without one, below."""
+        detector = self.twin.detector
+        if detector is None or not detector.calibrated:
+            return torch.full((len(evidence),), -1.0, device=evidence.images.device)
+        score: Tensor = detector.score(evidence)
+        return score - detector.thresholds(evidence).to(score)
+
+    def room(self, evidence: Evidence) -> Tensor:
+        """The threshold's size [N], the unit in which an excess is small or large."""
+        detector = self.twin.detector
+        if detector is None or not detector.calibrated:
+            return torch.ones(len(evidence), device=evidence.images.device)
+        limits: Tensor = detector.thresholds(evidence).abs().clamp_min(1e-6).to(evidence.images)
+        return limits
+
+
+def require_evidence(model: Any, who: str) -> None:
+    """Refuse a model that does not purify and compare."""
+    for name in ("evidence", "decide", "purifier", "logits"):
+        if not hasattr(model, name):
+            raise UsageError(
+                f"{who} attacks what purifies and compares, an alu.Defense; {type(model).__name__} has no {name!r}. "
+                "Use PGD or AutoAttack, or wrap it: alu.Defense(classifier, purifier, detector)."
+            )
+
+
+def ranked(logits: Tensor, labels: Tensor) -> Tensor:
+    """All classes but the label, highest logit first [N, classes - 1]."""
+    return logits.scatter(1, labels[:, None], float("-inf")).argsort(1, descending=True)[:, :-1]
+
+
+def entry(logits: Tensor, at: Tensor) -> Tensor:
+    """The logit of one class per image [N]."""
+    return logits.gather(1, at[:, None]).squeeze(1)
+
+
+def either_branch(view: View, evidence: Evidence, labels: Tensor) -> Tensor:
+    """The margin of the branch that the rule would take, per image [N]: m(Δ) where flagged, else m(Π)."""
+    after = margin(evidence.post_logits, labels)
+    if view.twin.rule != "alu":
+        return after
+    return torch.where(view.excess(evidence).detach() > 0, margin(evidence.change, labels), after)
+
+
+GoalMaker = Callable[[Any, Tensor, Tensor], Any]

@@ -1,0 +1,61 @@
+"""Every attack by the name that a command and a result use."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from alu.attacks import adaptive
+from alu.attacks.autoattack import APGDCE, APGDT, FAB, AutoAttack, Square
+from alu.attacks.base import Attack
+from alu.attacks.decision_based import HopSkipJump
+from alu.attacks.gradient import FGSM, MIM, PGD, CWLinf
+from alu.errors import UsageError, nearest
+
+ATTACKS: dict[str, type[Attack]] = {
+    "fgsm": FGSM,
+    "pgd": PGD,
+    "mim": MIM,
+    "cw-linf": CWLinf,
+    "apgd-ce": APGDCE,
+    "apgd-t": APGDT,
+    "fab": FAB,
+    "square": Square,
+    "autoattack": AutoAttack,
+    "hopskipjump": HopSkipJump,
+    "direct": adaptive.Direct,
+    "boost": adaptive.Boost,
+    "decoy": adaptive.Decoy,
+    "stealth": adaptive.Stealth,
+    "pattern": adaptive.Pattern,
+    "match": adaptive.Match,
+    "soft": adaptive.Soft,
+    "transfer": adaptive.Transfer,
+    "query": adaptive.Query,
+    "trajectory": adaptive.Trajectory,
+}
+
+
+def make_attack(name: str, **settings: Any) -> Attack:
+    """The attack of this name; a setting it does not have is refused with those it has."""
+    if name not in ATTACKS:
+        raise UsageError(f"There is no attack {name!r}. {nearest(name, list(ATTACKS))}")
+    kind = ATTACKS[name]
+    known = settings_of(kind)
+    for key in settings:
+        if key not in known:
+            raise UsageError(f"The attack {name} has no setting {key!r}. {nearest(key, sorted(known))}")
+    return kind(**settings)
+
+
+def settings_of(kind: type[Attack]) -> set[str]:
+    """Names of everything a constructor takes, its parents' included where it passes them on."""
+    known: set[str] = set()
+    for part in kind.__mro__:
+        if not issubclass(part, Attack) or "__init__" not in vars(part):
+            continue
+        parameters = inspect.signature(part.__init__).parameters.values()
+        known |= {item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY}
+        if not any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
+            break
+    return known

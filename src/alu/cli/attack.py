@@ -1,0 +1,118 @@
+"""alu attack: adversarial images as files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from alu.cli.evaluate import parse_eps
+from alu.cli.options import Device, Seed, checked_device
+from alu.cli.stages import stages
+from alu.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from alu.data import Dataset
+
+
+def attack(
+    subject: Annotated[
+        str, typer.Argument(help="What to attack: a saved defence, demo, a bundled classifier, or module:function.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Where to: a .npz file, a .pt file (RobustBench), or a folder of PNG files.")
+    ],
+    name: Annotated[str, typer.Option("--attack", help="pgd, apgd-ce, autoattack, decoy, stealth, ...")] = "pgd",
+    data: Annotated[str, typer.Option(help="Labelled images: a known name, a folder or .npz.")] = "sample",
+    n: Annotated[int | None, typer.Option(help="How many test images to draw.", min=1)] = None,
+    norm: Annotated[str, typer.Option(help="Linf or L2.")] = "Linf",
+    eps: Annotated[str, typer.Option(help="How far an image may be moved, such as 8/255.")] = "8/255",
+    set: Annotated[list[str] | None, typer.Option(help="A setting of the attack, such as steps=50.")] = None,
+    lattice: Annotated[
+        bool, typer.Option("--lattice", help="Keep 8-bit values, so that saving changes nothing.")
+    ] = False,
+    size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or 32x48.")] = None,
+    root: Annotated[Path | None, typer.Option(help="Where a known data set's files are.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import the classifier that a saved defence names.")] = False,
+    seed: Seed = 0,
+    device: Device = "cpu",
+) -> None:
+    """Attack a defence or a classifier and write the adversarial images."""
+    from alu.attacks.catalog import make_attack
+    from alu.attacks.goals import fooled
+    from alu.cli.subjects import find_images, find_subject
+
+    writes_pictures = out.suffix not in (".npz", ".pt")
+    if out.exists() and (out.is_dir() != writes_pictures or (writes_pictures and any(out.iterdir()))):
+        raise UsageError(f"{out} is already there and is not an empty folder. Choose another --out.")
+    settings = {**parse_settings(set or []), "norm": norm, "eps": parse_eps(eps), "seed": seed}
+    # Pictures have 8 bits; anything finer would be lost between the attack and the file.
+    search = make_attack(name, **settings, lattice=lattice or writes_pictures)
+    where = checked_device(device)
+    model = find_subject(subject, trust).to(where)
+    images = find_images(data, n, seed, root, size)
+    with stages() as watch:
+        found = search(
+            model, images.images.to(where), images.labels.to(where), lambda done, total: watch("Attacking", done, total)
+        )
+    wrong = int(fooled(model, found, images.labels.to(where)).sum())
+    write_images(out, found.cpu(), images)
+    sys.stdout.write(f"{wrong} of {len(images)} images are answered wrongly. Written to {out}.\n")
+
+
+def parse_settings(words: list[str]) -> dict[str, Any]:
+    """Numbers, fractions, yes/no and words from "key=value"."""
+    found: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set takes key=value, such as steps=50; {word!r} is not.")
+        found[key] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return parse_eps(text)
+    except UsageError:
+        return text
+
+
+def write_images(out: Path, found: Tensor, images: Dataset) -> None:
+    """Write a .npz file, a .pt file, or PNG files in one sub-folder per class."""
+    import numpy as np
+
+    from alu.storage import replacing, replacing_folder
+
+    if out.suffix == ".pt":
+        from alu.integrations.robustbench import export
+
+        export(out, found, images.labels)
+    elif out.suffix == ".npz":
+        with replacing(out) as temporary, temporary.open("wb") as file:
+            classes = np.array(images.classes)
+            np.savez_compressed(file, images=found.numpy(), labels=images.labels.numpy(), classes=classes)
+    else:
+        with replacing_folder(out, lambda _: False) as folder:
+            _write_pictures(folder, found, images)
+
+
+def _write_pictures(folder: Path, found: Tensor, images: Dataset) -> None:
+    import torch
+    from PIL import Image
+
+    pixels = (found * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+    for number, label, picture in zip(images.indices.tolist(), images.labels.tolist(), pixels, strict=True):
+        place = folder / images.classes[label].replace("/", "-")
+        place.mkdir(exist_ok=True)
+        Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture).save(place / f"{number:06d}.png")

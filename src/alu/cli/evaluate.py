@@ -1,0 +1,108 @@
+"""alu evaluate: the strictest judgement of a defence, or of anyone's model, that this machine has time for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from alu.cli.options import Device, Seed, checked_device
+from alu.cli.stages import stages
+from alu.errors import AluError, UsageError
+
+if TYPE_CHECKING:
+    from alu.data import Dataset
+    from alu.threat import ThreatModel
+
+
+class InterruptedEvaluationError(AluError):
+    """The user pressed Ctrl-C."""
+
+    exit_code = 130
+
+
+def evaluate(
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="A saved defence (folder), a bundled classifier, demo (the bundled defence), or module:function."
+        ),
+    ],
+    data: Annotated[
+        str, typer.Option(help="Labelled images: a known name, a folder with one sub-folder per class, or .npz.")
+    ] = "sample",
+    out: Annotated[Path, typer.Option(help="Result file (JSON); an interrupted run goes on from beside it.")] = Path(
+        "result.json"
+    ),
+    n: Annotated[int | None, typer.Option(help="How many test images to draw.", min=1)] = None,
+    suite: Annotated[str, typer.Option(help="oblivious, paper or adaptive.")] = "adaptive",
+    budget: Annotated[str, typer.Option(help="quick, standard or full.")] = "standard",
+    norm: Annotated[str, typer.Option(help="Linf or L2.")] = "Linf",
+    eps: Annotated[str, typer.Option(help="How far an image may be moved, such as 8/255.")] = "8/255",
+    shard: Annotated[str, typer.Option(help="i/n: the i-th of n parts, for several machines; see alu merge.")] = "1/1",
+    size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or 32x48.")] = None,
+    root: Annotated[Path | None, typer.Option(help="Where a known data set's files are.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import the classifier that a saved defence names.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if a diagnostic fails.")] = False,
+    seed: Seed = 0,
+    device: Device = "cpu",
+) -> None:
+    """Attack what is deployed with everything that fits the budget, and write every outcome to a file.
+
+    Ends with 3 if the result is incomplete. `alu report` makes a page of it.
+    """
+    from alu.cli.subjects import find_images, find_subject
+    from alu.evaluation.run import evaluate as run
+
+    threat, part = parse_threat(norm, eps), parse_shard(shard)
+    where = checked_device(device)
+    model = find_subject(subject, trust).to(where)
+    images = find_images(data, n, seed, root, size)
+    if budget != "quick":
+        _say_how_long(model, images, threat, suite, budget, seed)
+    try:
+        with stages() as watch:
+            result = run(model, images, threat, suite, budget, seed=seed, out=out, shard=part, watch=watch)
+    except KeyboardInterrupt as error:
+        raise InterruptedEvaluationError(
+            f"Interrupted. What was done is in {out}.work: run the same command again to go on."
+        ) from error
+    sys.stdout.write(f"{result}\n\nWritten to {out}. Next: alu report {out}\n")
+    if not result.complete or (strict and any(item.verdict == "failed" for item in result.diagnostics)):
+        raise typer.Exit(3)
+
+
+def parse_threat(norm: str, eps: str) -> ThreatModel:
+    """The threat model; eps is a number or a fraction."""
+    from alu.threat import ThreatModel
+
+    return ThreatModel(norm, parse_eps(eps))
+
+
+def parse_eps(text: str) -> float:
+    """A number from "8/255" or "0.03"."""
+    above, slash, below = text.partition("/")
+    try:
+        return float(above) / float(below) if slash else float(above)
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"--eps is a number or a fraction such as 8/255; {text!r} is neither.") from error
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """(i, n) counted from 0, from "i/n" counted from 1."""
+    first, slash, count = text.partition("/")
+    if not (slash and first.isdigit() and count.isdigit() and 1 <= int(first) <= int(count)):
+        raise UsageError(f"--shard is i/n with i from 1 to n, such as 2/4; {text!r} is not.")
+    return int(first) - 1, int(count)
+
+
+def _say_how_long(model: Any, images: Dataset, threat: ThreatModel, suite: str, budget: str, seed: int) -> None:
+    from alu.evaluation.estimate import estimate
+
+    seconds = estimate(model, images, threat, suite, budget, seed)
+    sys.stderr.write(
+        f"alu: about {max(1, round(seconds / 60))} minutes if every image stood to the end; images that fall early "
+        "shorten it.\n"
+    )

@@ -1,0 +1,123 @@
+"""Diagnostics: everything an evaluation checks about itself. Ids are stable; docs/diagnostics.md explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alu.attacks import Attack, CWLinf
+from alu.attacks.adaptive import Direct, levels
+from alu.attacks.goals import fooled
+from alu.errors import AluError
+from alu.evaluation import probes
+from alu.evaluation.records import from_records
+from alu.evaluation.result import Diagnostic, Result
+from alu.evaluation.subject import Subject
+from alu.modes import evaluating
+from alu.threat import ThreatModel
+
+SHARES = (0.25, 0.5, 1.0, 2.0)
+LARGE = 64 / 255
+STEPS = (5, 20, 60)
+
+
+def diagnose(
+    subject: Subject,
+    images: Tensor,
+    labels: Tensor,
+    threat: ThreatModel,
+    seed: int,
+    result: Result,
+    watch: Callable[[str, int, int], None] = lambda *_: None,
+) -> tuple[list[Diagnostic], dict[str, Any]]:
+    """All diagnostics, and the raw curves some of them read, on these (few) images."""
+    found = from_records(result)
+    watch("Checking the evaluation itself", 0, 4)
+    found += probes.steadiness(subject, images)
+    watch("Checking the evaluation itself", 1, 4)
+    found += probes.gradients(subject, images, labels)
+    watch("Checking the evaluation itself", 2, 4)
+    try:
+        curves = measured(subject, images, labels, threat, seed)
+    except AluError as error:
+        missing = [Diagnostic(id, "not run", str(error)) for id in ("eps-monotone", "eps-large", "more-steps", "noise")]
+        return [*found, *missing], {}
+    found += read(curves, threat)
+    watch("Checking the evaluation itself", 3, 4)
+    broken = curves.pop("broken")
+    found.append(probes.noise(subject, images, labels, threat, broken))
+    watch("Checking the evaluation itself", 4, 4)
+    return found, curves
+
+
+def probe(subject: Subject, threat: ThreatModel, eps: float, steps: int, seed: int) -> Attack:
+    """The gradient attack that curves are measured with: margin PGD on what is deployed, by its cheapest gradient."""
+    if subject.defense is None:
+        return CWLinf(norm=threat.norm, eps=eps, steps=steps, seed=seed)
+    first = levels(subject.defense)[:1]
+    return Direct(norm=threat.norm, eps=eps, steps=steps, seed=seed, levels=first)
+
+
+def measured(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, seed: int) -> dict[str, Any]:
+    """Raw curves, each point an attack of its own: right answers against eps, and against steps."""
+
+    def right(eps: float, steps: int) -> Tensor:
+        attack = probe(subject, threat, eps, steps, seed)
+        with evaluating(subject.model, subject.classifier), torch.no_grad():
+            shown = attack(subject.model, images, labels)
+            return ~fooled(subject.model, shown, labels)
+
+    name = type(probe(subject, threat, threat.eps, 20, seed)).__name__
+    large = LARGE if threat.norm == "Linf" else 8 * threat.eps
+    by_eps, at_eps = [], torch.ones(len(images), dtype=torch.bool)
+    for eps in (*(share * threat.eps for share in SHARES), large):
+        kept = right(eps, 20)
+        at_eps = kept if eps == threat.eps else at_eps
+        by_eps.append({"eps": eps, "right": int(kept.sum()), "n": len(images), "attack": f"{name}-20"})
+    by_steps = []
+    for steps in STEPS:
+        kept = at_eps if steps == 20 else right(threat.eps, steps)
+        by_steps.append({"steps": steps, "right": int(kept.sum()), "n": len(images), "attack": name})
+    return {"eps": by_eps, "steps": by_steps, "broken": ~at_eps}
+
+
+def read(curves: dict[str, Any], threat: ThreatModel) -> list[Diagnostic]:
+    """What the raw curves say."""
+    by_eps, by_steps = curves["eps"], curves["steps"]
+    n = by_eps[0]["n"]
+    rises = [(low, high) for low, high in pairwise(by_eps) if high["right"] > low["right"] + slack(n)]
+    texts = ", ".join(f"{point['right']} at {255 * point['eps']:.3g}/255" for point in by_eps)
+    made = [
+        Diagnostic(
+            "eps-monotone",
+            "failed" if rises else "passed",
+            f"Right answers of {n} against eps: {texts}." + (" A larger ball should never help." if rises else ""),
+        )
+    ]
+    left = by_eps[-1]["right"]
+    made.append(
+        Diagnostic(
+            "eps-large",
+            "passed" if left <= max(1, 0.05 * n) else "failed",
+            f"{left} of {n} are right when the ball holds almost anything ({255 * by_eps[-1]['eps']:.3g}/255).",
+        )
+    )
+    texts = ", ".join(f"{point['right']} after {point['steps']}" for point in by_steps)
+    helps = by_steps[1]["right"] - by_steps[-1]["right"] > max(1, 0.05 * n)
+    made.append(
+        Diagnostic(
+            "more-steps",
+            "failed" if helps else "passed",
+            f"Right answers of {n} against steps: {texts}." + (" More steps still help." if helps else ""),
+        )
+    )
+    return made
+
+
+def slack(n: int) -> int:
+    """By how many images a raw curve may rise before it means something."""
+    return max(1, round(0.03 * n))

@@ -1,0 +1,122 @@
+"""Probes: questions to the subject itself that show whether its figures can be trusted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from alu.attacks.goals import fooled, gradient_of, logits_of, margin
+from alu.errors import AluError
+from alu.evaluation.result import Diagnostic
+from alu.evaluation.subject import Subject
+from alu.modes import evaluating
+from alu.rng import generator
+from alu.threat import ThreatModel
+
+
+def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnostic]:
+    """Whether the deployed output has gradients, and whether they point uphill."""
+    try:
+        slope = _slope(subject, images, labels)
+    except AluError as error:
+        says = f"The deployed output has no gradient ({error}) Gradient attacks on it prove nothing."
+        return [
+            Diagnostic("gradients-usable", "failed", says),
+            Diagnostic("gradients-mislead", "not run", "There is no gradient to compare."),
+        ]
+    flat = slope.flatten(1)
+    usable = torch.isfinite(flat).all(1) & (flat.abs().amax(1) > 0)
+    share = float(usable.float().mean())
+    first = Diagnostic(
+        "gradients-usable",
+        "passed" if share >= 0.9 else "failed",
+        f"{100 * share:.0f} % of {len(images)} images have a gradient that is a number and not zero.",
+    )
+    return [first, _uphill(subject, images[usable], labels[usable], slope[usable])]
+
+
+def _slope(subject: Subject, images: Tensor, labels: Tensor) -> Tensor:
+    with evaluating(subject.model, subject.classifier), torch.enable_grad():
+        at = images.detach().clone().requires_grad_(True)
+        value = margin(logits_of(subject.model, at), labels)
+        return gradient_of(value.sum(), at, "The diagnostic").detach()
+
+
+def _uphill(subject: Subject, images: Tensor, labels: Tensor, slope: Tensor) -> Diagnostic:
+    if not len(images):
+        return Diagnostic("gradients-mislead", "not run", "No image has a usable gradient.")
+    step = slope.sign() * (1 / 255)
+    with torch.no_grad(), evaluating(subject.model, subject.classifier):
+        up = margin(logits_of(subject.model, (images + step).clamp(0, 1)), labels)
+        down = margin(logits_of(subject.model, (images - step).clamp(0, 1)), labels)
+    share = float((up > down).float().mean())
+    says = f"One gray level along the gradient's sign the loss is higher than one against it on {100 * share:.0f} % of "
+    return Diagnostic(
+        "gradients-mislead", "passed" if share >= 0.75 else "failed", f"{says}{len(images)} images (75 % wanted)."
+    )
+
+
+def steadiness(subject: Subject, images: Tensor) -> list[Diagnostic]:
+    """Whether answers depend on the batch, its order, a second call, the global random state, or on gradients."""
+    whole = _output(subject, images)
+    count = len(images)
+    flipped = _output(subject, images.flip(0)).flip(0)
+    alone = torch.cat([_output(subject, images[start : start + 3]) for start in range(0, count, 3)])
+    again = _output(subject, images)
+    with torch.enable_grad(), evaluating(subject.model, subject.classifier):
+        differentiable = logits_of(subject.model, images.detach().clone().requires_grad_(True)).detach()
+    compared = {
+        "batch-size": (alone, "in batches of 3"),
+        "batch-order": (flipped, "in the opposite order"),
+        "second-call": (again, "in a second call"),
+        "gradients-on": (differentiable, "when a gradient is asked for"),
+    }
+    found = [_same(subject, id, whole, other, how) for id, (other, how) in compared.items()]
+    return [*found, reseeding(subject, images[:2])]
+
+
+@torch.no_grad()
+def _output(subject: Subject, images: Tensor) -> Tensor:
+    with evaluating(subject.model, subject.classifier):
+        return logits_of(subject.model, images)
+
+
+def _same(subject: Subject, id: str, whole: Tensor, other: Tensor, how: str) -> Diagnostic:
+    """Equal up to float noise: single images may flip with Adam's sign steps, the median may not move."""
+    moved = (whole - other).abs().amax(1) / whole.abs().amax(1).clamp_min(1e-6)
+    changed = int((whole.argmax(1) != other.argmax(1)).sum())
+    middle = float(moved.median())
+    says = f"{changed} of {len(whole)} answers change {how}; logits move by {middle:.1e} (median, relative)."
+    if middle <= 1e-3 and changed <= max(1, len(whole) // 100):
+        return Diagnostic(id, "passed", says)
+    if id in ("second-call", "gradients-on") and subject.traits.stochastic:
+        return Diagnostic(id, "passed", f"{says} The defence declares itself random; it is judged on fresh draws.")
+    return Diagnostic(id, "failed", says)
+
+
+def reseeding(subject: Subject, images: Tensor) -> Diagnostic:
+    """A forward pass that sets the global seed makes a random defence look steady."""
+    with torch.random.fork_rng(devices=[]):
+        ends = []
+        for seed in (1, 2):
+            torch.random.set_rng_state(generator(seed, "reseeding").get_state())
+            _output(subject, images)
+            ends.append(torch.random.get_rng_state())
+    if torch.equal(ends[0], ends[1]):
+        return Diagnostic("reseeding", "failed", "A call sets the global random state to a fixed value.")
+    return Diagnostic("reseeding", "passed", "A call leaves the global random state to its owner.")
+
+
+def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, attacked: Tensor) -> Diagnostic:
+    """Whether random corners of the ball break as many images as the attack did."""
+    broken = torch.zeros(len(images), dtype=torch.bool, device=images.device)
+    with evaluating(subject.model, subject.classifier):
+        for draw in range(5):
+            stream = generator(draw, "noise as strong as an attack")
+            signs = torch.randint(0, 2, images.shape, generator=stream).to(images) * 2 - 1
+            shown = threat.project(images + threat.eps * signs, images)
+            broken |= fooled(subject.model, shown, labels)
+    by_noise, by_attack = int(broken.sum()), int(attacked.sum())
+    says = f"Five random corners of the ball break {by_noise} of {len(images)} images, the gradient attack {by_attack}."
+    weak = by_noise > 0 and by_noise >= by_attack
+    return Diagnostic("noise", "failed" if weak else "passed", says)

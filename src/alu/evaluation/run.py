@@ -1,0 +1,126 @@
+"""evaluate: attack a defence as its strongest opponent would, and return every outcome."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alu.check import check_images, check_labels
+from alu.data.dataset import Dataset
+from alu.errors import UsageError
+from alu.evaluation.assembly import assembled
+from alu.evaluation.cascade import Evaluation, attacked_block
+from alu.evaluation.detection import detector_facts, harmless_changes
+from alu.evaluation.diagnostics import diagnose
+from alu.evaluation.result import Result
+from alu.evaluation.subject import Subject
+from alu.evaluation.suite import Entry, Plan, entries
+from alu.evaluation.work import Work
+from alu.provenance import provenance
+from alu.threat import ThreatModel
+
+Watch = Callable[[str, int, int], None]
+GUIDES = 200
+"""How many of the data set's first images serve as guides to attacks that imitate another class."""
+PROBED = 32
+"""How many images the diagnostics look at."""
+
+
+def evaluate(
+    defense: Any,
+    dataset: Dataset,
+    threat: ThreatModel | None = None,
+    suite: str = "adaptive",
+    budget: str = "standard",
+    *,
+    seed: int = 0,
+    out: Path | str | None = None,
+    shard: tuple[int, int] = (0, 1),
+    block_size: int = 50,
+    name: str | None = None,
+    extra: tuple[Entry, ...] = (),
+    diagnostics: bool = True,
+    watch: Watch = lambda *_: None,
+) -> Result:
+    """Attack a calibrated defence, or any model, on every image of a data set and return all outcomes.
+
+    out: where the result goes; beside it lies, until it is done, the folder that an interrupted evaluation goes on
+    from. shard: (i, n), the i-th of n parts counted from 0; `alu.evaluation.merging.merge` joins them. extra: further
+    attacks, run after the suite's own.
+    """
+    plan, ready = _prepared(
+        Subject(defense, name), dataset, (threat or ThreatModel(), suite, budget, seed, block_size), out, shard, extra
+    )
+    count = (len(ready.images) + block_size - 1) // block_size
+    mine = [block for block in range(count) if block % shard[1] == shard[0]]
+    units = len(ready.entries) + 1
+
+    def step(begun: int, done: int) -> None:
+        watch("Attacking", begun * units + done, len(mine) * units)
+
+    blocks = [attacked_block(ready, number, partial(step, index)) for index, number in enumerate(mine)]
+    result = assembled(ready, blocks, dataset, plan, fingerprint(ready.images, ready.labels), shard)
+    result.detection = detector_facts(ready.subject)
+    if diagnostics and shard[0] == 0:
+        if ready.subject.traits.detector:
+            some = slice(0, 2 * block_size)
+            result.detection["harmless"] = harmless_changes(ready.subject, ready.images[some], ready.labels[some])
+        images, labels = ready.images[:PROBED], ready.labels[:PROBED]
+        result.diagnostics, result.curves = diagnose(ready.subject, images, labels, plan.threat, seed, result, watch)
+    if out is not None:
+        result.save(out)
+        ready.work.remove()
+    return result
+
+
+def _prepared(
+    subject: Subject,
+    dataset: Dataset,
+    choices: tuple[ThreatModel, str, str, int, int],
+    out: Path | str | None,
+    shard: tuple[int, int],
+    extra: tuple[Entry, ...],
+) -> tuple[Plan, Evaluation]:
+    """Check everything that can be checked before the first attack."""
+    if not len(dataset):
+        raise UsageError("There is nothing to evaluate on: the data set is empty.")
+    if not 0 <= shard[0] < shard[1]:
+        raise UsageError(f"A shard is i/n with i from 1 to n; this is {shard[0] + 1}/{shard[1]}.")
+    device = _device(subject.model)
+    images, labels = dataset.images.to(device), dataset.labels.to(device)
+    check_images(images, "evaluate")
+    with torch.no_grad():
+        classes = subject.logits(images[:2]).shape[1]
+    check_labels(labels, len(images), classes, "evaluate")
+    plan = Plan(*choices, images[:GUIDES], labels[:GUIDES])
+    chosen = [*entries(subject, plan), *extra]
+    facts = {
+        "subject": subject.as_json(), "data set": fingerprint(images, labels),
+        "threat model": {**asdict(plan.threat), "bounds": list(plan.threat.bounds)},
+        "suite": plan.suite, "budget": plan.budget, "seed": plan.seed, "shard": list(shard),
+        "block size": plan.batch_size, "attacks": [entry.name for entry in chosen],
+        "version": {key: value for key, value in provenance(plan.seed).items() if key in ("alu", "commit", "torch")},
+    }  # fmt: skip
+    folder = None if out is None else Path(out).with_name(Path(out).name + ".work")
+    numbers = [int(number) for number in dataset.indices]
+    work = Work(folder, facts)
+    return plan, Evaluation(subject, images, labels, numbers, chosen, plan.threat, work, plan.batch_size)
+
+
+def fingerprint(images: Tensor, labels: Tensor) -> str:
+    """SHA-256 of the images and labels themselves."""
+    digest = hashlib.sha256(images.detach().cpu().contiguous().numpy().tobytes())
+    digest.update(labels.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _device(model: Any) -> torch.device:
+    parameter = next(iter(model.parameters()), None) if isinstance(model, torch.nn.Module) else None
+    return torch.device("cpu") if parameter is None else parameter.device

@@ -1,0 +1,184 @@
+"""Suites: which attacks are run on a subject, in which order, and which obligations of its traits they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from alu.attacks import FGSM, MIM, PGD, Attack, CWLinf
+from alu.attacks import adaptive as informed
+from alu.attacks.adaptive.transfer import OnAnother
+from alu.errors import UsageError, nearest
+from alu.evaluation.subject import Subject
+from alu.purifiers.base import Traits
+from alu.threat import ThreatModel
+
+SUITES = ("oblivious", "paper", "adaptive")
+BUDGETS = {"quick": 20, "standard": 40, "full": 100}
+"""Gradient steps of an adaptive search."""
+OBLIGATIONS = {
+    "white-box": "gradients of what is deployed",
+    "detector": "an attack that aims at the detector",
+    "steps": "an attack that follows the purifier's steps",
+    "no-gradient": "an attack without gradients",
+    "transfer": "images that carry over from another network",
+    "draws": "gradients averaged over random draws",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One attack of a suite."""
+
+    name: str
+    knowledge: str
+    about: str
+    attack: Attack
+    whole: bool = False
+    """Attack every image, as the paper's protocol does, not only those still standing."""
+    meets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a suite is built for."""
+
+    threat: ThreatModel
+    suite: str
+    budget: str
+    seed: int
+    batch_size: int
+    guides: Tensor
+    guide_labels: Tensor
+
+    def __post_init__(self) -> None:
+        if self.suite not in SUITES:
+            raise UsageError(f"There is no suite {self.suite!r}. {nearest(self.suite, list(SUITES))}")
+        if self.budget not in BUDGETS:
+            raise UsageError(f"There is no budget {self.budget!r}. {nearest(self.budget, list(BUDGETS))}")
+
+    @property
+    def same(self) -> dict[str, Any]:
+        """Settings that every attack shares."""
+        return {
+            "norm": self.threat.norm, "eps": self.threat.eps, "seed": self.seed, "batch_size": self.batch_size,
+        }  # fmt: skip
+
+
+def entries(subject: Subject, plan: Plan) -> list[Entry]:
+    """The attacks, cheap ones first."""
+    if subject.defense is None:
+        return _on_a_model(subject, plan)
+    chosen = _oblivious(subject, plan)
+    if plan.suite != "oblivious":
+        chosen += _surrogate(subject, plan)
+    if plan.suite == "adaptive":
+        chosen += _adaptive(plan)
+    return chosen
+
+
+def obliged(traits: Traits) -> list[str]:
+    """The obligations that traits create."""
+    made = ["white-box"]
+    if traits.detector:
+        made.append("detector")
+    if traits.iterative:
+        made.append("steps")
+    if traits.gradient != "exact":
+        made += ["no-gradient", "transfer"]
+    if traits.stochastic:
+        made.append("draws")
+    return made
+
+
+def unmet(traits: Traits, run: list[Entry]) -> list[str]:
+    """Obligations that none of the attacks that ran meets, as half-sentences."""
+    met = {name for entry in run for name in entry.meets}
+    return [f"no {OBLIGATIONS[name]}" for name in obliged(traits) if name not in met]
+
+
+def _oblivious(subject: Subject, plan: Plan) -> list[Entry]:
+    """Attacks on the bare classifier, whose images the defence is then shown."""
+
+    def on_bare(name: str, about: str, attack: Attack) -> Entry:
+        return Entry(name, "oblivious", about, OnAnother(subject.logits, attack), whole=True)
+
+    made = [
+        on_bare("fgsm", "one step on the classifier", FGSM(**plan.same)),
+        on_bare("pgd-20", "PGD-20 on the classifier", PGD(steps=20, **plan.same)),
+    ]
+    if plan.budget != "quick":
+        from alu.attacks.autoattack import AutoAttack
+
+        made += [
+            on_bare("mim-20", "momentum PGD on the classifier", MIM(steps=20, **plan.same)),
+            on_bare("cw-linf", "margin PGD on the classifier", CWLinf(steps=20, **plan.same)),
+            on_bare("autoattack", "AutoAttack on the classifier", AutoAttack(**plan.same)),
+        ]
+    return made
+
+
+def _surrogate(subject: Subject, plan: Plan) -> list[Entry]:
+    """What the paper calls white-box: the gradient of f(D(E(x)))."""
+    defense = subject.defense
+    assert defense is not None
+
+    def reconstructed(images: Tensor) -> Tensor:
+        return defense.logits(defense.purifier.surrogate(images).clamp(0.0, 1.0))
+
+    about = "PGD-20 through encoder and decoder (for a filter, through the filter)"
+    made = [Entry("surrogate pgd-20", "surrogate", about, OnAnother(reconstructed, PGD(steps=20, **plan.same)), True)]
+    if plan.budget != "quick":
+        attack = OnAnother(reconstructed, CWLinf(steps=20, **plan.same))
+        made.append(Entry("surrogate cw-linf", "surrogate", "margin PGD through encoder and decoder", attack, True))
+    return made
+
+
+def _adaptive(plan: Plan) -> list[Entry]:
+    """Everything that knows the defence; gradient searches before those that need none, so that masking shows."""
+    same: dict[str, Any] = {**plan.same, "steps": BUDGETS[plan.budget], "budget": plan.budget}
+    guides = {"guides": plan.guides, "guide_labels": plan.guide_labels}
+
+    def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
+        return Entry(name, "adaptive", about, attack, meets=meets)
+
+    made = [
+        entry("decoy", informed.Decoy(**same), "writes a wrong label into the picture", "detector"),
+        entry("boost", informed.Boost(**same), "raises the true logit", "detector"),
+        entry("direct", informed.Direct(**same), "margin PGD on the deployed output", "white-box"),
+        entry("pattern", informed.Pattern(**same), "raises another logit without lowering the true one"),
+        entry("trajectory", informed.Trajectory(**same), "follows the purifier's steps", "steps"),
+        entry("stealth", informed.Stealth(**same), "fools the purified answer under the threshold", "detector"),
+        entry("match", informed.Match(**guides, **same), "looks like a clean image of another class"),
+        entry("soft", informed.Soft(**same), "APGD on a smooth version of the decision", "white-box"),
+        entry("transfer", informed.Transfer(**same), "images of simpler models, at several strengths", "transfer"),
+        entry("query", informed.Query(**same), "Square and a hard-label search", "no-gradient"),
+    ]
+    return made
+
+
+def _on_a_model(subject: Subject, plan: Plan) -> list[Entry]:
+    """The attacks on anyone's model: it is its own white box, so all of them are adaptive."""
+    from alu.attacks.autoattack import APGDCE, APGDT, AutoAttack, Square
+
+    makers: list[tuple[str, str, Callable[[], Attack], tuple[str, ...]]] = [
+        ("pgd-20", "PGD-20", lambda: PGD(steps=20, **plan.same), ("white-box",)),
+        ("cw-linf", "margin PGD", lambda: CWLinf(steps=BUDGETS[plan.budget], **plan.same), ("white-box",)),
+    ]
+    if plan.suite == "adaptive":
+        steps = BUDGETS[plan.budget]
+        makers += [
+            ("apgd-ce", "APGD on the cross-entropy", lambda: APGDCE(steps=steps, **plan.same), ("white-box",)),
+            ("apgd-t", "targeted APGD", lambda: APGDT(steps=steps, **plan.same), ("white-box",)),
+        ]
+        if plan.budget == "quick":
+            makers.append(("square", "Square", lambda: Square(queries=500, **plan.same), ("no-gradient",)))
+        else:
+            makers.append(("autoattack", "AutoAttack", lambda: AutoAttack(**plan.same), ("no-gradient", "white-box")))
+    return [
+        Entry(name, "adaptive", about, make(), whole=name == "pgd-20", meets=meets)
+        for name, about, make, meets in makers
+    ]

@@ -59,4 +59,4 @@ def train(images: Tensor, labels: Tensor, epochs: int = 10, batch: int = 128) ->
             loss.backward()
             optimizer.step()
             schedule.step()
-    return model.eval()
+    return model.to(memory_format=torch.contiguous_format).eval()

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from alu import models
-from alu.detectors import Combined, Detector, Disagreement, LogitShift, ReconstructionError
+from alu import attacks, models
+from alu.attacks import Attack
+from alu.detectors import Combined, Detector, Disagreement, LogitPeak, LogitShift, ReconstructionError
 from alu.purifiers import JPEG, PCA, BitDepth, Blur, Chain, Identity, LatentVAE, Median, Purifier, UNet
 from alu.rng import generator
 from alu.training.recipes import seeded
@@ -56,11 +57,36 @@ PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {
 
 DETECTORS: dict[str, Callable[[], Detector]] = {
     "logit shift": lambda: LogitShift(0.05),
+    "logit peak": lambda: LogitPeak(0.05),
     "logit shift per class": lambda: LogitShift(0.2, per_class=True),
     "reconstruction error": lambda: ReconstructionError(0.05),
     "disagreement": lambda: Disagreement(0.05),
     "combined": lambda: Combined(LogitShift(0.05), ReconstructionError(0.05), false_alarm=0.05),
 }
+
+OWN_ATTACKS: dict[str, Callable[..., Attack]] = {
+    "FGSM": attacks.FGSM,
+    "PGD": lambda **common: attacks.PGD(steps=4, **common),
+    "PGD best": lambda **common: attacks.PGD(steps=4, keep="best", **common),
+    "PGD fooled": lambda **common: attacks.PGD(steps=7, keep="fooled", **common),
+    "PGD margin": lambda **common: attacks.PGD(steps=4, loss="margin", **common),
+    "PGD stopping": lambda **common: attacks.PGD(steps=4, stop_when_fooled=True, **common),
+    "PGD restarted": lambda **common: attacks.PGD(steps=4, restarts=3, **common),
+    "PGD averaged": lambda **common: attacks.PGD(steps=3, draws=2, **common),
+    "MIM": lambda **common: attacks.MIM(steps=4, **common),
+    "CW∞": lambda **common: attacks.CWLinf(steps=4, **common),
+    "BPDA-EOT": lambda **common: attacks.BPDAEOT(steps=3, draws=2, **common),
+}
+"""Searches of our own: an image's result depends on its number alone."""
+
+BORROWED_ATTACKS: dict[str, Callable[..., Attack]] = {
+    "APGD-CE": lambda **common: attacks.APGDCE(steps=5, **common),
+    "APGD-T": lambda **common: attacks.APGDT(steps=5, targets=2, **common),
+    "FAB": lambda **common: attacks.FAB(steps=3, targets=2, **common),
+    "Square": lambda **common: attacks.Square(queries=20, **common),
+    "HopSkipJump": lambda **common: attacks.HopSkipJump(steps=2, queries=5, **common),
+}
+"""Searches of other libraries, which draw for whole batches."""
 
 MODELS: dict[str, Callable[[Shape, int], nn.Module]] = {
     "resnet20": lambda shape, classes: models.resnet20(classes, shape[0]),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alu.decision import Evidence
-from alu.detectors import rebuild
+from alu.detectors import LogitPeak, LogitShift, ReconstructionError, rebuild
 from alu.errors import InputError, NotFittedError
 from alu.rng import generator
 from tests.contracts.parts import DETECTORS, images_like
@@ -96,3 +96,11 @@ def test_scores_have_a_gradient(name: str) -> None:
     scores = detector.score(Evidence(found.images, purified, found.pre_logits, after)).sum()
     gradients = torch.autograd.grad(scores, (purified, after), allow_unused=True)
     assert any(g is not None and float(g.abs().max()) > 0 for g in gradients)
+
+
+def test_scores_by_hand() -> None:
+    images = torch.zeros(1, 3, 4, 4)
+    found = Evidence(images, images + 0.5, torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[2.0, -2.0, 3.5]]))
+    assert LogitShift().score(found).tolist() == [5.5]
+    assert LogitPeak().score(found).tolist() == [4.0]
+    assert ReconstructionError().score(found).tolist() == [0.5]

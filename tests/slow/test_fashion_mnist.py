@@ -28,7 +28,9 @@ def test_fit_on_fashion_mnist(tmp_path: Path) -> None:
         shutil.copy(EXAMPLE / name, tmp_path)
 
     def run(*words: str) -> str:
-        return subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     alu = str(Path(sys.executable).with_name("alu"))
     run(sys.executable, "prepare.py")

@@ -38,6 +38,9 @@ def fit(
     steps: Annotated[
         int, typer.Option(help="A VAE's latent steps per image; more is slower and keeps more clean answers.")
     ] = 20,
+    detector: Annotated[
+        str, typer.Option(help="peak (largest logit change) or shift (sum of the changes, the paper's).")
+    ] = "peak",
     rule: Annotated[str, typer.Option(help="What to answer: alu, purified or abstain.")] = "alu",
     reference: Annotated[
         str, typer.Option(help="What the logits are compared with: input or reconstruction.")
@@ -63,8 +66,8 @@ def fit(
         _refuse_places(out, checkpoint)
         checked_device(device)
         plan = dict(
-            purifier=purifier, steps=steps, rule=rule, reference=reference, false_alarm=false_alarm, epochs=epochs,
-            max_minutes=max_minutes, seed=seed, device=device, checkpoint=checkpoint,
+            purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
+            epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=checkpoint,
         )  # fmt: skip
         fitted = _fitted(classifier, data, size, root, plan)
         factory = classifier if ":" in classifier else None

@@ -4,14 +4,23 @@ from typing import Any
 
 from alu.detectors.base import Detector
 from alu.detectors.combined import Combined
-from alu.detectors.scores import Disagreement, LogitShift, ReconstructionError
+from alu.detectors.scores import Disagreement, LogitPeak, LogitShift, ReconstructionError
 from alu.errors import UsageError, nearest
 
 DETECTORS: dict[str, type[Detector]] = {
-    kind.__name__: kind for kind in (LogitShift, ReconstructionError, Disagreement, Combined)
+    kind.__name__: kind for kind in (LogitShift, LogitPeak, ReconstructionError, Disagreement, Combined)
 }
 
-__all__ = ["DETECTORS", "Combined", "Detector", "Disagreement", "LogitShift", "ReconstructionError", "rebuild"]
+__all__ = [
+    "DETECTORS",
+    "Combined",
+    "Detector",
+    "Disagreement",
+    "LogitPeak",
+    "LogitShift",
+    "ReconstructionError",
+    "rebuild",
+]
 
 
 def rebuild(description: dict[str, Any]) -> Detector:

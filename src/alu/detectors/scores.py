@@ -1,4 +1,4 @@
-"""The detectors that give one score: logit shift (the paper's), reconstruction error, disagreement."""
+"""The detectors that give one score: logit shift (the paper's), logit peak, reconstruction error, disagreement."""
 
 from __future__ import annotations
 
@@ -84,6 +84,18 @@ class LogitShift(Detector):
     def from_description(cls, settings: dict[str, Any]) -> LogitShift:
         """The detector that a description stands for."""
         return cls(**settings)
+
+
+class LogitPeak(Detector):
+    """s = max over classes of |Δ|: how far purification moved the logit it moved most.
+
+    In `LogitShift` the small changes of a clean image add up over the classes; here they do not, and an attack that
+    moves a few logits far stands out more.
+    """
+
+    def score(self, evidence: Evidence) -> Tensor:
+        """Largest absolute logit change."""
+        return evidence.change.abs().amax(1)
 
 
 class ReconstructionError(Detector):

@@ -17,7 +17,7 @@ from alu.check import check_logits, warn
 from alu.data.dataset import Dataset
 from alu.decision import Decision, find_rule
 from alu.defense import REFERENCES, Defense, batched_logits
-from alu.detectors import LogitShift
+from alu.detectors import Detector, LogitPeak, LogitShift
 from alu.detectors.base import least_images
 from alu.errors import DataError, InputError, StorageError, UsageError, nearest
 from alu.evaluation.intervals import Share
@@ -28,13 +28,17 @@ from alu.training.memory import at_once
 
 FILTERS: dict[str, Callable[[], Purifier]] = {"blur": Blur, "median": Median, "jpeg": JPEG}
 
+DETECTORS: dict[str, type[Detector]] = {"peak": LogitPeak, "shift": LogitShift}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Budget):
-    """What to fit. `purifier`: "vae" trains one; "pca", "blur", "median", "jpeg"; a bundled VAE's name; or a file."""
+    """What to fit. `purifier`: "vae" trains one; "pca", "blur", "median", "jpeg"; a bundled VAE's name; or a file.
+    `detector`: "peak" (largest logit change) or "shift" (their sum, the paper's)."""
 
     purifier: str = "vae"
     steps: int = 20
+    detector: str = "peak"
     rule: str = "alu"
     reference: str = "input"
     false_alarm: float = 0.005
@@ -54,7 +58,9 @@ class Plan(Budget):
             raise UsageError(
                 f"--reference reconstruction needs a VAE; {self.purifier} has no reconstruction to compare with."
             )
-        LogitShift(self.false_alarm)
+        if self.detector not in DETECTORS:
+            raise UsageError(f"There is no detector {self.detector!r}. {nearest(self.detector, list(DETECTORS))}")
+        DETECTORS[self.detector](self.false_alarm)
         if self.steps < 0 or (self.epochs is not None and self.epochs < 1) or not self.max_minutes > 0:
             raise UsageError(
                 f"A fit needs --steps of at least 0, --epochs of at least 1 and --max-minutes above 0; it was given "
@@ -88,7 +94,7 @@ def fit(classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Pl
     _check_classifier(classifier, clean, plan.device)
     _refuse_too_few(len(clean), plan.false_alarm)
     purifier = make_purifier(parts, plan, watch).to(plan.device)
-    defense = Defense(classifier, purifier, LogitShift(plan.false_alarm), plan.rule, plan.reference)
+    defense = Defense(classifier, purifier, DETECTORS[plan.detector](plan.false_alarm), plan.rule, plan.reference)
     portion = at_once(clean.shape, 100)
     watch("Calibrating", 0, len(clean))
     defense.calibrate(clean.images.to(plan.device), portion, lambda done, total: watch("Calibrating", done, total))

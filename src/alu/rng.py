@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -36,11 +37,11 @@ def normal_per_image(images: Tensor, shape: tuple[int, ...], seed: int, *names: 
     return noise.to(images.device, images.dtype)
 
 
-def uniform_per_image(count: int, shape: tuple[int, ...], seed: int, *names: object, first: int = 0) -> Tensor:
-    """Uniform noise in [-1, 1), [count, *shape]; row i depends on the number first + i alone."""
+def uniform_per_image(numbers: Sequence[int], shape: tuple[int, ...], seed: int, *names: object) -> Tensor:
+    """Uniform noise in [-1, 1), [len(numbers), *shape]; a row depends on its image's number alone."""
     stream = torch.Generator()
-    noise = torch.empty((count, *shape), dtype=torch.float32)
-    for index, out in enumerate(noise, start=first):
-        stream.manual_seed(derived_seed(seed, *names, index))
+    noise = torch.empty((len(numbers), *shape), dtype=torch.float32)
+    for number, out in zip(numbers, noise, strict=True):
+        stream.manual_seed(derived_seed(seed, *names, number))
         out.uniform_(-1.0, 1.0, generator=stream)
     return noise

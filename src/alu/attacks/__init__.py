@@ -1,19 +1,31 @@
 """Attacks: images an opponent would send."""
 
+from alu.attacks.autoattack import APGDCE, APGDT, FAB, AutoAttack, Square
 from alu.attacks.base import Attack
+from alu.attacks.bpda import BPDAEOT, with_grad_mode
 from alu.attacks.carlini_wagner import CarliniWagnerL2
-from alu.attacks.goals import Goal, Misclassify, fooled
+from alu.attacks.decision_based import HopSkipJump
+from alu.attacks.goals import Averaged, Goal, Misclassify, fooled
 from alu.attacks.gradient import FGSM, MIM, PGD, CWLinf, GradientAttack
 
 __all__ = [
+    "APGDCE",
+    "APGDT",
+    "BPDAEOT",
+    "FAB",
     "FGSM",
     "MIM",
     "PGD",
     "Attack",
+    "AutoAttack",
+    "Averaged",
     "CWLinf",
     "CarliniWagnerL2",
     "Goal",
     "GradientAttack",
+    "HopSkipJump",
     "Misclassify",
+    "Square",
     "fooled",
+    "with_grad_mode",
 ]

@@ -3,66 +3,84 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from alu.attacks.lattice import to_lattice
 from alu.check import check_images, check_labels
-from alu.errors import InputError
+from alu.errors import UsageError
 from alu.modes import evaluating
 from alu.threat import ThreatModel
 
 Watcher = Callable[[int, int], None]
 """Called with images done and images in all."""
 
+ROUNDING = 1e-6
+"""How far float32 arithmetic may put an image outside the ball without moving it there."""
+
 
 class Attack(ABC):
     """Adversarial images of a model: `attack(model, images, labels)`, allowed by `threat`, on the images' device.
 
     The model's parameters, their gradients and its train/eval mode are left as they were; the global random state is
-    not touched; an image's result does not depend on the batch size.
+    not touched; an image's result does not depend on the batch size. With `lattice`, 8-bit pictures stay 8-bit.
     """
 
     def __init__(
-        self, *, norm: str = "Linf", eps: float = 8 / 255, seed: int = 0, batch_size: int = 100, targeted: bool = False
+        self,
+        *,
+        norm: str = "Linf",
+        eps: float = 8 / 255,
+        seed: int = 0,
+        batch_size: int = 100,
+        targeted: bool = False,
+        lattice: bool = False,
     ) -> None:
         self.threat = ThreatModel(norm, eps)
-        self.seed, self.batch_size, self.targeted = seed, batch_size, targeted
+        if batch_size < 1:
+            raise UsageError(f"{type(self).__name__} needs a batch_size of at least 1; it was given {batch_size}.")
+        self.seed, self.batch_size, self.targeted, self.lattice = seed, batch_size, targeted, lattice
 
     @abstractmethod
-    def run(self, model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, first: int) -> Tensor:
-        """Adversarial images of one batch; `first` is the number of its first image, for its random numbers."""
+    def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        """Adversarial images of one batch; `numbers` name its images, and random numbers depend on them alone."""
 
     def __call__(
-        self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, watch: Watcher | None = None
+        self,
+        model: Callable[[Tensor], Any],
+        images: Tensor,
+        labels: Tensor,
+        watch: Watcher | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> Tensor:
-        """Adversarial images, same shape; if `targeted`, `labels` are the classes to reach."""
+        """Adversarial images, same shape; if `targeted`, `labels` are the classes to reach.
+
+        An image that keeps its number (0, 1, 2... unless given) keeps its random numbers, whatever it is attacked with.
+        """
         who = type(self).__name__
         check_images(images, who)
         check_labels(labels, len(images), None, who)
         labels = labels.to(images.device)
+        numbers = range(len(images)) if numbers is None else numbers
         done: list[Tensor] = []
         with evaluating(model), torch.inference_mode(False), torch.enable_grad():
-            for start in range(0, len(images), self.batch_size):
-                part = slice(start, start + self.batch_size)
+            for part in self.batches(len(images)):
                 origin = images[part].detach().clone()
-                found = self.run(model, origin, labels[part].clone(), start)
-                done.append(self.threat.project(found.detach(), origin))
+                found = self.run(model, origin, labels[part].clone(), numbers[part])
+                done.append(self._allowed(found.detach(), origin))
                 if watch is not None:
-                    watch(min(start + self.batch_size, len(images)), len(images))
+                    watch(min(part.stop, len(images)), len(images))
         return torch.cat(done) if done else images.clone()
 
+    def batches(self, count: int) -> list[slice]:
+        """Which of `count` images are searched together."""
+        return [slice(start, start + self.batch_size) for start in range(0, count, self.batch_size)]
 
-def gradient_of(loss: Tensor, images: Tensor, who: str) -> Tensor:
-    """d loss / d images, or a sentence if the model has none."""
-    if not loss.requires_grad:
-        raise InputError(
-            f"{who} needs gradients, and the model gives none for its images. Use a query attack, "
-            "or wrap a model that is differentiable."
-        )
-    (gradient,) = torch.autograd.grad(loss, images, allow_unused=True)
-    if gradient is None:
-        raise InputError(f"{who} needs gradients, and the model's logits do not depend on its images.")
-    return gradient
+    def _allowed(self, found: Tensor, origin: Tensor) -> Tensor:
+        """What was found, inside the ball and, if asked for, on the lattice; what is inside already keeps every bit."""
+        inside = self.threat.contains(found, origin, ROUNDING).view(-1, *[1] * (found.ndim - 1))
+        found = torch.where(inside, found, self.threat.project(found, origin))
+        return to_lattice(found, origin, self.threat) if self.lattice else found

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from alu.attacks.base import gradient_of
-from alu.attacks.goals import logits_of, margin
+from alu.attacks.goals import gradient_of, logits_of, margin
 from alu.check import check_images, check_labels
 from alu.errors import UsageError
 from alu.modes import evaluating

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alu.check import answers, check_labels, check_logits
-from alu.errors import UsageError, nearest
+from alu.errors import InputError, UsageError, nearest
 
 Model = Callable[[Tensor], Any]
 
@@ -25,6 +25,11 @@ class Goal(ABC):
     @abstractmethod
     def loss(self, images: Tensor) -> Tensor:
         """The value to raise for each image [N]."""
+
+    def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
+        """The direction to move the images in, and the loss they have [N]; a goal of two parts mixes its own."""
+        loss = self.loss(images)
+        return gradient_of(loss.sum(), images, who), loss.detach()
 
     def reached(self, images: Tensor) -> Tensor:
         """Whether the deployed, hard answer is wrong [N]; a rejected image is not wrong."""
@@ -85,7 +90,49 @@ class Misclassify(Goal):
             return logits_of(self.model, images).argmax(1) == self.labels
 
 
+class Averaged(Goal):
+    """Another goal's loss and direction as means over `draws` calls: what to raise on a model that answers at random.
+
+    Success stays one fresh answer. The draws are differentiated one after the other, so memory does not grow with them.
+    """
+
+    def __init__(self, goal: Goal, draws: int) -> None:
+        super().__init__(goal.model, goal.labels)
+        if draws < 1:
+            raise UsageError(f"An average needs at least 1 draw; it was given {draws}.")
+        self.goal, self.draws = goal, draws
+
+    def loss(self, images: Tensor) -> Tensor:
+        """The mean loss [N]."""
+        return torch.stack([self.goal.loss(images) for _ in range(self.draws)]).mean(0)
+
+    def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
+        """The mean direction and the mean loss [N]."""
+        direction, loss = self.goal.ascent(images, who)
+        for _ in range(self.draws - 1):
+            more = self.goal.ascent(images, who)
+            direction, loss = direction + more[0], loss + more[1]
+        return direction / self.draws, loss / self.draws
+
+    def reached(self, images: Tensor) -> Tensor:
+        """Whether the other goal is reached by a fresh answer [N]."""
+        return self.goal.reached(images)
+
+
 def check_loss(loss: str) -> None:
     """Refuse an unknown loss."""
     if loss not in LOSSES:
         raise UsageError(f"There is no loss {loss!r}. {nearest(loss, list(LOSSES))}")
+
+
+def gradient_of(loss: Tensor, images: Tensor, who: str, *, again: bool = False) -> Tensor:
+    """d loss / d images, or a sentence if the model has none; `again` if it will be asked for once more."""
+    if not loss.requires_grad:
+        raise InputError(
+            f"{who} needs gradients, and the model gives none for its images. Use a query attack, "
+            "or wrap a model that is differentiable."
+        )
+    (gradient,) = torch.autograd.grad(loss, images, retain_graph=again, allow_unused=True)
+    if gradient is None:
+        raise InputError(f"{who} needs gradients, and the model's logits do not depend on its images.")
+    return gradient

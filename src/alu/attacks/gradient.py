@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from alu.attacks.base import Attack, gradient_of
-from alu.attacks.goals import Goal, Misclassify, check_loss
+from alu.attacks.base import Attack
+from alu.attacks.goals import Averaged, Goal, Misclassify, check_loss
 from alu.errors import UsageError
 from alu.rng import uniform_per_image
+
+KEEPS = ("last", "best", "fooled")
+CHECK_EVERY = 5
+"""Steps between two hard tests of `keep="fooled"`."""
 
 
 class GradientAttack(Attack):
     """Steps along the gradient of a goal's loss, projected back into the ball after each.
 
     `step_size` defaults to eps / 4. `momentum` is the decay of MIM's running gradient; 0 uses the gradient alone. Every
-    image gets all its steps. Of each search the "last" image is kept, as the paper's attack does, or the one with the
-    highest loss ("best"); of all restarts the best.
+    image gets all its steps, unless `stop_when_fooled` leaves it where it first succeeds. Of each search the "last"
+    image is kept, as the paper's attack does, the one with the highest loss ("best"), or the first that the goal's hard
+    test finds to succeed ("fooled", asked every few steps), else the last; of all restarts the best. `draws` above 1
+    average each gradient over so many calls of a model that answers at random (EOT).
     """
 
     def __init__(
@@ -35,60 +42,82 @@ class GradientAttack(Attack):
         loss: str = "ce",
         targeted: bool = False,
         keep: str = "last",
+        stop_when_fooled: bool = False,
+        draws: int = 1,
         batch_size: int = 100,
+        lattice: bool = False,
     ) -> None:
-        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, targeted=targeted)
-        if steps < 1 or restarts < 1:
-            who = type(self).__name__
-            raise UsageError(f"{who} needs at least 1 step and 1 restart; it was given {steps} and {restarts}.")
-        if keep not in ("last", "best"):
-            raise UsageError(f"A search keeps the 'last' or the 'best' images; it was asked for {keep!r}.")
+        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, targeted=targeted, lattice=lattice)
+        if min(steps, restarts, draws) < 1:
+            raise UsageError(
+                f"{type(self).__name__} needs at least 1 step, 1 restart and 1 draw; it was given {steps}, {restarts} "
+                f"and {draws}."
+            )
+        if keep not in KEEPS:
+            raise UsageError(f"A search keeps one of {', '.join(KEEPS)}; it was asked for {keep!r}.")
         check_loss(loss)
         self.steps, self.restarts, self.random_start, self.keep = steps, restarts, random_start, keep
         self.step_size = eps / 4 if step_size is None else step_size
-        self.momentum, self.loss = momentum, loss
+        self.momentum, self.loss, self.stop_when_fooled, self.draws = momentum, loss, stop_when_fooled, draws
 
-    def goal(self, model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> Goal:
+    def goal(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor) -> Goal:
         """What this attack wants; an adaptive attack writes its own."""
         return Misclassify(model, labels, self.loss, self.targeted)
 
-    def run(self, model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, first: int) -> Tensor:
-        """The images of the restart with the highest loss."""
-        goal = self.goal(model, images, labels)
-        chosen, highest = images, torch.full((len(images),), float("-inf"), device=images.device)
+    def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        """The first restart that succeeds, else the one with the highest loss; so one more never does harm."""
+        chosen, highest = images.clone(), torch.full((len(images),), float("-inf"), device=images.device)
+        standing = torch.arange(len(images), device=images.device)
         for restart in range(self.restarts):
-            found, loss = self._search(goal, images, first, restart)
-            chosen, highest = _higher(chosen, highest, found, loss)
+            goal = self.goal(model, images[standing], labels[standing])
+            goal = Averaged(goal, self.draws) if self.draws > 1 else goal
+            named = [numbers[place] for place in standing.tolist()]
+            found, loss = self._search(goal, images[standing], named, restart)
+            if self.restarts == 1:
+                return found
+            loss = torch.where(goal.reached(found), float("inf"), loss.to(highest))
+            chosen[standing], highest[standing] = higher(chosen[standing], highest[standing], found, loss)
+            standing = (~highest.isposinf()).nonzero().flatten()
+            if not len(standing):
+                break
         return chosen
 
-    def _search(self, goal: Goal, images: Tensor, first: int, restart: int) -> tuple[Tensor, Tensor]:
-        at = images
-        if self.random_start:
-            noise = uniform_per_image(len(images), tuple(images.shape[1:]), self.seed, "start", restart, first=first)
-            at = self.threat.random_start(images, noise)
+    def start(self, goal: Goal, images: Tensor, numbers: Sequence[int], restart: int) -> Tensor:
+        """Where a search begins: a random point of the ball, or the image itself."""
+        if not self.random_start:
+            return images
+        noise = uniform_per_image(numbers, tuple(images.shape[1:]), self.seed, "start", restart)
+        return self.threat.random_start(images, noise)
+
+    def _search(self, goal: Goal, images: Tensor, numbers: Sequence[int], restart: int) -> tuple[Tensor, Tensor]:
+        at = self.start(goal, images, numbers, restart)
         best, highest = at, torch.full((len(images),), float("-inf"), device=images.device)
         running = torch.zeros_like(images)
-        for _ in range(self.steps):
+        for step in range(self.steps):
             at = at.detach().requires_grad_(True)
-            loss = goal.loss(at)
-            gradient = gradient_of(loss.sum(), at, type(self).__name__)
+            gradient, loss = goal.ascent(at, type(self).__name__)
             if self.keep == "best":
-                best, highest = _higher(best, highest, at.detach(), loss.detach())
+                best, highest = higher(best, highest, at.detach(), loss)
+            if self.keep == "fooled" and step and step % CHECK_EVERY == 0:
+                best, highest = higher(best, highest, at.detach(), reached_first(goal, at, highest))
+                if bool(highest.isposinf().all()):
+                    return best, highest
             if self.momentum:
-                running = self.momentum * running + gradient / _per_image(gradient.flatten(1).abs().mean(1), gradient)
+                running = self.momentum * running + gradient / per_image(gradient.flatten(1).abs().mean(1), gradient)
                 gradient = running
-            at = self.threat.project(at.detach() + self.step_size * self._direction(gradient), images)
+            moved = self.threat.project(at.detach() + self.step_size * self._direction(gradient), images)
+            at = where(~goal.reached(at.detach()), moved, at.detach()) if self.stop_when_fooled else moved
         if self.keep == "last" and self.restarts == 1:
             # Nothing to compare with: the last loss would cost a forward pass for nothing.
             return at, torch.zeros(len(images), device=images.device)
         with torch.no_grad():
-            last = goal.loss(at)
-        return _higher(best, highest, at, last) if self.keep == "best" else (at, last)
+            last = goal.loss(at) if self.keep != "fooled" else reached_first(goal, at, highest).clamp_min(0)
+        return (at, last) if self.keep == "last" else higher(best, highest, at, last)
 
     def _direction(self, gradient: Tensor) -> Tensor:
         if self.threat.norm == "Linf":
             return gradient.sign()
-        return gradient / _per_image(gradient.flatten(1).norm(dim=1), gradient)
+        return gradient / per_image(gradient.flatten(1).norm(dim=1), gradient)
 
 
 class PGD(GradientAttack):
@@ -106,11 +135,13 @@ class FGSM(GradientAttack):
         seed: int = 0,
         loss: str = "ce",
         targeted: bool = False,
+        draws: int = 1,
         batch_size: int = 100,
+        lattice: bool = False,
     ) -> None:
         super().__init__(
             norm=norm, eps=eps, steps=1, step_size=eps, random_start=False, seed=seed, loss=loss, targeted=targeted,
-            batch_size=batch_size,
+            draws=draws, batch_size=batch_size, lattice=lattice,
         )  # fmt: skip
 
 
@@ -128,11 +159,13 @@ class MIM(GradientAttack):
         seed: int = 0,
         loss: str = "ce",
         targeted: bool = False,
+        draws: int = 1,
         batch_size: int = 100,
+        lattice: bool = False,
     ) -> None:
         super().__init__(
             norm=norm, eps=eps, steps=steps, step_size=step_size, random_start=False, momentum=decay, seed=seed,
-            loss=loss, targeted=targeted, batch_size=batch_size,
+            loss=loss, targeted=targeted, draws=draws, batch_size=batch_size, lattice=lattice,
         )  # fmt: skip
 
 
@@ -150,20 +183,33 @@ class CWLinf(GradientAttack):
         seed: int = 0,
         targeted: bool = False,
         keep: str = "best",
+        draws: int = 1,
         batch_size: int = 100,
+        lattice: bool = False,
     ) -> None:
         super().__init__(
             norm=norm, eps=eps, steps=steps, step_size=step_size, restarts=restarts, seed=seed, loss="margin",
-            targeted=targeted, keep=keep, batch_size=batch_size,
+            targeted=targeted, keep=keep, draws=draws, batch_size=batch_size, lattice=lattice,
         )  # fmt: skip
 
 
-def _per_image(values: Tensor, like: Tensor) -> Tensor:
+def per_image(values: Tensor, like: Tensor) -> Tensor:
     """One value per image, shaped to divide `like` by; never 0."""
     return values.clamp_min(1e-12).view(-1, *[1] * (like.ndim - 1))
 
 
-def _higher(kept: Tensor, highest: Tensor, found: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
+def higher(kept: Tensor, highest: Tensor, found: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
     """Image by image, whichever has the higher loss."""
     better = loss > highest
-    return torch.where(better.view(-1, *[1] * (kept.ndim - 1)), found, kept), torch.where(better, loss, highest)
+    return where(better, found, kept), torch.where(better, loss, highest)
+
+
+def reached_first(goal: Goal, images: Tensor, highest: Tensor) -> Tensor:
+    """Infinity where images succeed that had not before, -infinity elsewhere [N]: a rank for `higher`."""
+    hit = goal.reached(images.detach()) & ~highest.isposinf()
+    return torch.where(hit, float("inf"), float("-inf")).to(highest)
+
+
+def where(chosen: Tensor, found: Tensor, kept: Tensor) -> Tensor:
+    """Image by image, `found` where `chosen`, else `kept`."""
+    return torch.where(chosen.view(-1, *[1] * (kept.ndim - 1)), found, kept)

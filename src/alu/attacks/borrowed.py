@@ -1,0 +1,132 @@
+"""Attacks that other libraries run: their random draws, tracers, gradients and messages stay with them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alu.attacks.base import Attack
+from alu.attacks.goals import Model, gradient_of, logits_of
+from alu.errors import MissingExtraError
+
+Predict = Callable[[Tensor], Tensor]
+"""What a library is given to attack."""
+
+
+class Common(TypedDict, total=False):
+    """The settings that every borrowed attack takes."""
+
+    norm: str
+    eps: float
+    seed: int
+    batch_size: int
+    lattice: bool
+
+
+class BorrowedAttack(Attack):
+    """An attack that another library runs. It draws for whole batches, so results belong to one batch size.
+
+    `flags_` holds what the library said about the last model, word for word.
+    """
+
+    flags_: tuple[str, ...] = ()
+
+    def __init__(self, **common: Unpack[Common]) -> None:
+        super().__init__(**common)
+
+    def __call__(self, model: Model, images: Tensor, labels: Tensor, *more: Any, **named: Any) -> Tensor:
+        """Adversarial images, same shape; see `Attack`."""
+        self.flags_ = ()
+        return super().__call__(model, images, labels, *more, **named)
+
+    def note(self, flags: list[str]) -> None:
+        """Keep what the library said, each sentence once."""
+        self.flags_ = tuple(dict.fromkeys((*self.flags_, *flags)))
+
+
+def borrow(package: str, who: str, extra: str) -> ModuleType:
+    """The library, imported only now; without it, a sentence that names the extra to install."""
+    # GitPython, which foolbox imports, refuses to load where there is no git unless it is told to be quiet.
+    refresh = os.environ.get("GIT_PYTHON_REFRESH")
+    os.environ["GIT_PYTHON_REFRESH"] = refresh or "quiet"
+    try:
+        with warnings.catch_warnings():
+            # A library's own deprecations are nothing that a user of this one can put right.
+            warnings.simplefilter("ignore")
+            return import_module(package)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(who, package.partition(".")[0], extra) from error
+    finally:
+        if refresh is None:
+            del os.environ["GIT_PYTHON_REFRESH"]
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Global random states and the tracer are put back afterwards: libraries reseed the ones and clear the other."""
+    tracer, plain = sys.gettrace(), random.getstate()
+    array = np.random.get_state()  # noqa: NPY002 - the global state is theirs
+    try:
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            yield
+    finally:
+        random.setstate(plain)
+        np.random.set_state(array)  # noqa: NPY002
+        sys.settrace(tracer)
+
+
+class Listener(logging.Logger):
+    """A logger that no one else hears; it collects warnings."""
+
+    def __init__(self) -> None:
+        super().__init__("alu.attacks", logging.WARNING)
+        self.said: list[str] = []
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Write the sentence down."""
+        self.said.append(record.getMessage())
+
+
+class _Isolated(torch.autograd.Function):
+    """A model's logits whose backward pass reaches the images and nothing else."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, model: Model, who: str, dtype: torch.dtype) -> Tensor:
+        with torch.enable_grad():
+            ctx.images, ctx.who = images.detach().requires_grad_(True), who
+            ctx.logits = logits_of(model, ctx.images.to(dtype)).float()
+        if not ctx.logits.requires_grad:
+            gradient_of(ctx.logits.sum(), ctx.images, who)  # says so in a sentence
+        return ctx.logits.detach().clone()  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.enable_grad():
+            along = (ctx.logits * grads[0]).sum()
+        # FAB asks once per class, hence `again`.
+        return gradient_of(along, ctx.images, ctx.who, again=True), None, None, None
+
+
+def isolated(model: Model, who: str, dtype: torch.dtype) -> Predict:
+    """The model as pyautoattack may use it: FAB's backward() fills no parameter's gradient, and Square, which writes
+    into the logits it is given, gets its own copy."""
+
+    def predict(images: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and images.requires_grad:
+            logits: Tensor = _Isolated.apply(images, model, who, dtype)  # type: ignore[no-untyped-call]
+            return logits
+        return logits_of(model, images.to(dtype)).float().clone()
+
+    return predict

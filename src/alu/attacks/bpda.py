@@ -1,0 +1,39 @@
+"""Attacks around what has no useful gradient: BPDA for the purifier, EOT for random draws (Athalye et al. 2018)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from torch import Tensor
+
+from alu.attacks.goals import Goal, Misclassify, Model
+from alu.attacks.gradient import GradientAttack
+from alu.errors import UsageError
+
+
+def with_grad_mode(defense: Any, grad_mode: str) -> Any:
+    """The same defence with another gradient; the two share their parts, and the one given stays as it is."""
+    if not hasattr(defense, "grad_mode"):
+        raise UsageError(
+            f"with_grad_mode needs an alu.Defense; {type(defense).__name__} has no grad_mode. "
+            "Wrap it: alu.Defense(classifier, purifier, detector)."
+        )
+    made = copy.copy(defense)
+    made.grad_mode = grad_mode
+    return made
+
+
+class BPDAEOT(GradientAttack):
+    """PGD along the gradient at the purified image, taken as the image's own, averaged over `draws` answers.
+
+    A model without gradient modes has no purifier to pass by; its own gradient is averaged.
+    """
+
+    def __init__(self, *, draws: int = 10, **settings: Any) -> None:
+        super().__init__(draws=draws, **settings)
+
+    def goal(self, model: Model, images: Tensor, labels: Tensor) -> Goal:
+        """A wrong answer, with the gradient of grad_mode "bpda"."""
+        seen = with_grad_mode(model, "bpda") if hasattr(model, "grad_mode") else model
+        return Misclassify(seen, labels, self.loss, self.targeted)

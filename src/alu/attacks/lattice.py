@@ -1,0 +1,65 @@
+"""The 8-bit lattice: adversarial images that survive being saved as a picture."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from alu.errors import InputError
+from alu.threat import ThreatModel
+
+LEVELS = 255
+SLACK = 1e-3
+"""In units of a level: eps = 8/255 is 8 levels, whatever the last bit of the division says."""
+
+
+def on_lattice(images: Tensor) -> Tensor:
+    """Whether every pixel of each image is some k/255 [N]."""
+    levels = images * LEVELS
+    return ((levels - levels.round()).abs() <= SLACK).flatten(1).all(1)
+
+
+def to_lattice(found: Tensor, origin: Tensor, threat: ThreatModel) -> Tensor:
+    """The images of the lattice next to `found` that the threat model allows; `origin` must lie on it.
+
+    A change is rounded to the nearest level, and towards the original where that would leave the ball.
+    """
+    if not bool(on_lattice(origin).all()):
+        raise InputError(
+            "lattice=True keeps adversarial images at multiples of 1/255, and these images are not 8-bit pictures "
+            "themselves. Round them first, (images * 255).round() / 255, or leave lattice out."
+        )
+    moved = (found - origin) * LEVELS
+    if threat.norm == "Linf":
+        limit = int(threat.eps * LEVELS + SLACK)
+        steps = moved.round().clamp(-limit, limit)
+    else:
+        steps = _shortened(moved, threat.eps * LEVELS)
+    levels = ((origin * LEVELS).round() + steps).clamp(0, LEVELS)
+    return torch.where(steps == 0, origin, (levels / LEVELS).to(origin.dtype))
+
+
+def _shortened(moved: Tensor, radius: float) -> Tensor:
+    """Whole steps no longer than `radius` in L2: each image rounds away from 0 the fractions above its own bar.
+
+    At a bar of 1/2 that is rounding to the nearest; at 1 it is rounding towards the original, which is never longer
+    than the change itself. The lowest bar that stays inside loses the least of the attack.
+    """
+    size, sign = moved.abs(), moved.sign()
+    low = torch.full((len(moved), *[1] * (moved.ndim - 1)), 0.5, dtype=moved.dtype, device=moved.device)
+    high = torch.ones_like(low)
+
+    def whole(bar: Tensor) -> Tensor:
+        return size.floor() + (size.frac() >= bar)
+
+    fits = _length(whole(low)) <= radius
+    for _ in range(20):
+        middle = (low + high) / 2
+        inside = (_length(whole(middle)) <= radius).view_as(middle)
+        high, low = torch.where(inside, middle, high), torch.where(inside, low, middle)
+    return sign * torch.where(fits.view_as(high), whole(torch.full_like(high, 0.5)), whole(high))
+
+
+def _length(steps: Tensor) -> Tensor:
+    length: Tensor = steps.flatten(1).norm(dim=1)
+    return length

@@ -17,7 +17,9 @@ PROMISED = {
         "--batch-size", "--classifier", "--device", "--format", "--help", "--out", "--resize", "--trust", "defense",
         "pictures",
     ],
-    "train": ["--device", "--help", "--list", "--out", "--root", "--set", "name"],
+    "train": [
+        "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "name",
+    ],
 }  # fmt: skip
 
 

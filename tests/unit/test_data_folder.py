@@ -204,3 +204,43 @@ def test_find_pictures_walks_folders_and_keeps_named_files(tmp_path: Path) -> No
 def test_an_unreadable_path_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"Cannot read .*: Is a directory"):
         alu.data.read_picture(tmp_path)
+
+
+def test_pictures_beyond_memory_stay_on_disk_and_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from alu.data import decoded
+
+    monkeypatch.setenv("ALU_CACHE", str(tmp_path / "cache"))
+    root = animals(tmp_path / "animals")
+    whole = alu.data.folder(root, "train", size=4)
+    monkeypatch.setattr(decoded, "IN_MEMORY", whole.pixels.numel() - 1)
+    mapped = alu.data.folder(root, "train", size=4)
+    (kept,) = (tmp_path / "cache").iterdir()
+    assert kept.stat().st_size == whole.pixels.numel()
+    assert torch.equal(mapped.pixels, whole.pixels)
+    assert torch.equal(mapped.labels, whole.labels)
+
+
+def test_a_changed_picture_is_decoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from alu.data import decoded
+
+    monkeypatch.setenv("ALU_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(decoded, "IN_MEMORY", 0)
+    root = animals(tmp_path / "animals")
+    before = alu.data.folder(root).pixels[0].clone()
+    picture(root / "cat" / "000.png", seed=7)
+    after = alu.data.folder(root).pixels[0]
+    assert not torch.equal(before, after)
+    assert torch.equal(after, alu.data.read_picture(root / "cat" / "000.png"))
+
+
+def test_a_damaged_picture_leaves_no_half_decoded_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from alu.data import decoded
+
+    monkeypatch.setenv("ALU_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(decoded, "IN_MEMORY", 0)
+    root = animals(tmp_path / "animals")
+    content = (root / "dog" / "003.png").read_bytes()
+    (root / "dog" / "003.png").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match="dog/003.png cannot be read as a picture"):
+        alu.data.folder(root)
+    assert not (tmp_path / "cache").exists() or not list((tmp_path / "cache").iterdir())

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from alu import models
 from alu.data import Dataset
-from alu.errors import DivergedError, StorageError, UsageError
+from alu.errors import DivergedError, StorageError
 from alu.rng import generator
 from alu.training.batches import Batch, Draws, batches
+from alu.training.curve import draw_curve, series
 from alu.training.loop import Run, train
 from alu.training.objectives import Autoencoding, Classification, Objective
-from alu.training.recipes import recipe, seeded
+from alu.training.recipes import seeded
 from alu.training.settings import Settings
 from tests.contracts.parts import images_like
 
@@ -71,7 +72,7 @@ def test_it_learns_and_the_loss_falls(tmp_path: Path) -> None:
 
 def test_another_configuration_is_not_resumed(tmp_path: Path) -> None:
     train(small_run(tmp_path, epochs=1))
-    with pytest.raises(StorageError, match="other settings \\(different: settings\\)"):
+    with pytest.raises(StorageError, match=r"another run: lr was 0.05 and is now 0.01. Go on with the old settings"):
         train(small_run(tmp_path, epochs=1, lr=0.01))
 
 
@@ -111,6 +112,27 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_checkpoint(tmp_path: 
     assert all(torch.isfinite(tensor).all() for tensor in kept.values() if tensor.is_floating_point())
 
 
+class Bursting(Exploding):
+    """A finite loss whose third gradient is infinite."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        self.steps += 1
+        value = model(batch.images).square().mean()
+        weight = next(iter(model.parameters())).flatten()[0]
+        return (value + (weight - weight.detach()).abs().sqrt() if self.steps > 2 else value), {}
+
+
+def test_weights_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    run.objective = Bursting()
+    with pytest.raises(DivergedError, match="Some weights are no numbers at step 3. The last good checkpoint is kept"):
+        train(run)
+    from alu.storage import read_tensors
+
+    kept = read_tensors(tmp_path / "checkpoint.safetensors")
+    assert all(torch.isfinite(tensor).all() for tensor in kept.values() if tensor.is_floating_point())
+
+
 def test_processes_share_one_stream_of_random_numbers() -> None:
     data, settings = small_data(), Settings(batch_size=16, augment="crop-flip")
     whole = next(iter(batches(data, settings, 1, 2)))
@@ -132,6 +154,54 @@ def test_augmentation_moves_and_mirrors() -> None:
     mirrored = (flipped.images == plain.images.flip(3)).flatten(1).all(1)
     assert (same | mirrored).all()
     assert 10 <= int(mirrored.sum()) <= 54
+
+
+def test_a_hole_is_cut_out_and_nothing_else_changes() -> None:
+    data = small_data(64)
+    moved = next(iter(batches(data, Settings(batch_size=64, augment="crop-flip"), 0)))
+    cut = next(iter(batches(data, Settings(batch_size=64, augment="crop-flip-cutout"), 0)))
+    gone = (cut.images != moved.images).any(1)
+    assert (cut.images.permute(0, 2, 3, 1)[gone] == 0.5).all()
+    sizes = gone.flatten(1).sum(1)
+    assert int(sizes.max()) == 16, "a quarter of 16 pixels, squared"
+    assert 8 < float(sizes.float().mean()) < 16, "some reach over the edge"
+    assert len({tuple(row.nonzero()[0].tolist()) for row in gone if row.any()}) > 10, "in many places"
+
+
+def test_the_curve_is_drawn(tmp_path: Path) -> None:
+    from xml.etree import ElementTree
+
+    train(small_run(tmp_path, epochs=2))
+    with (tmp_path / "curve.jsonl").open("a") as file:
+        file.write('{"step": 12, "lo')  # killed while it wrote
+    draw_curve(tmp_path / "curve.jsonl", tmp_path / "curve.svg")
+    root = ElementTree.parse(tmp_path / "curve.svg").getroot()
+    texts = [node.text for node in root.iter() if node.tag.endswith("text")]
+    assert {"loss", "accuracy", "cross entropy", "lr", "training", "held out", "step 12"} <= set(texts)
+    rows = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()[:-1]]
+    drawn = series(rows)
+    assert [step for step, _ in drawn["accuracy"]["held out"]] == [6, 12]
+    assert [step for step, _ in drawn["loss"]["training"]] == [6, 12]
+    first = next(node for node in root.iter() if node.tag.endswith("polyline")).attrib["points"]
+    before, after = (value for _, value in drawn["lr"]["training"])
+    assert before > after
+    assert first == "233.0,26.0 404.0,148.0", "the higher value is drawn higher, the later one to the right"
+
+
+def test_a_curve_cut_short_is_mended(tmp_path: Path) -> None:
+    run = small_run(tmp_path, epochs=3)
+
+    def die(done: int, total: int, _: dict[str, float]) -> None:
+        if done == 9:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(run, die)
+    with (tmp_path / "curve.jsonl").open("a") as file:
+        file.write('{"step": 12, "lo')
+    train(small_run(tmp_path, epochs=3))
+    rows = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [6, 6, 12, 12, 18, 18]
 
 
 class Fixed(nn.Module):
@@ -178,12 +248,3 @@ def test_schedules(schedule: str, rates: list[float]) -> None:
     settings = Settings(lr=1.0, schedule=schedule, drops=((5, 0.2),))  # type: ignore[arg-type]
     found = [settings.rate(step, 100, step // 10) for step in (0, 50, 100)]
     assert found == pytest.approx(rates, abs=1e-6)
-
-
-def test_unknown_names_offer_the_nearest() -> None:
-    with pytest.raises(UsageError, match="Did you mean cifar10-vae"):
-        recipe("cifar10-va")
-    with pytest.raises(UsageError, match="no setting 'epoch'. Did you mean epochs"):
-        recipe("cifar10-vae").run(None, epoch=3)
-    with pytest.raises(UsageError, match="epochs above 0"):
-        Settings(epochs=0)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from alu.cli.data import parse_size
 from alu.cli.options import Device, checked_device
 from alu.cli.stages import stages
 from alu.errors import UsageError
@@ -16,35 +20,52 @@ from alu.errors import UsageError
 def train(
     name: Annotated[str | None, typer.Argument(metavar="RECIPE", help="A recipe's name; --list shows them.")] = None,
     list_recipes: Annotated[bool, typer.Option("--list", help="List the recipes and stop.")] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Images of your own for the recipes classifier and vae: a folder, .npz, or a known name."),
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or height x width as 32x48.")] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as epochs=3.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE by default.")] = None,
     root: Annotated[Path | None, typer.Option(help="Where the data set's files are.")] = None,
+    every: Annotated[
+        float, typer.Option(help="Seconds between checkpoints; each epoch ends with one besides.")
+    ] = 180.0,
     device: Device = "cpu",
 ) -> None:
-    """Train a model by a recipe. Run again after an interruption, it goes on exactly where it stopped.
+    """Train a model by a recipe, or a classifier or VAE of your own images: alu train classifier --data FOLDER.
 
-    The run's folder holds the best weights, a checkpoint and the curve. Under torchrun it trains in several processes.
+    Run again after an interruption, it goes on exactly where it stopped. The run's folder holds the model, a checkpoint
+    and the curve. Under torchrun it trains in several processes.
     """
     if list_recipes:
         _print_recipes()
         return
     if name is None:
-        raise UsageError("alu train needs the name of a recipe. See: alu train --list")
+        own = f" On your own images: alu train classifier --data {data}" if data else ""
+        raise UsageError(f"alu train needs the name of a recipe. See: alu train --list.{own}")
     checked_device(device)
     from alu.training.loop import train as run_training
+    from alu.training.publish import keep
     from alu.training.recipes import recipe
 
     folder = out or Path("runs") / name
-    run = recipe(name).run(folder, device, root, **parsed(change or []))
-    with stages() as watch:
+    made = recipe(name)
+    run = made.run(folder, device, root, data, parse_size(size), **parsed(change or []))
+    run.every = every
+    first = os.environ.get("RANK", "0") == "0"
+    with stages(shown=first) as watch:
         figures = run_training(run, lambda done, total, _: watch(f"Training {name}", done, total))
-    typer.echo(f"{name}: " + ", ".join(f"{key} {value:.4f}" for key, value in figures.items()) + f" ({folder})")
+    if first:
+        path = keep(run, made.task, shlex.join(["alu", *sys.argv[1:]]), figures)
+        said = ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in figures.items())
+        typer.echo(f"{name}, held out: {said}. Saved as {path}; alu.models.load_file opens it.")
 
 
 def parsed(changes: list[str]) -> dict[str, Any]:
-    """Settings from KEY=VALUE words; a value is a number, true, false, or text."""
+    """Settings from KEY=VALUE words; a value is a number, true, false, a list, or text."""
     settings: dict[str, Any] = {}
     for change in changes:
         key, equals, value = change.partition("=")

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from alu.data.dataset import Dataset
-from alu.data.pictures import Size, channels_of, checked_size, find_pictures, opened, read_picture
+from alu.data.decoded import decoded
+from alu.data.pictures import Size, channels_of, checked_size, find_pictures, opened
 from alu.data.splits import drawn, own_part
 from alu.errors import DataError
 from alu.storage import explained
@@ -38,7 +39,7 @@ def folder(
     Splits are seeded: 70 % train, 15 % calibration, 5 % validation, 10 % test; "all" is everything. If `root`
     has sub-folders train and test (or val), test comes from its own and the rest from train. All pictures
     must have one size unless `size` is given; C is the largest number of channels among them unless
-    `channels` is given.
+    `channels` is given. Pictures that do not fit memory are read from disk as they are used.
     """
     place = Path(root)
     name = place.resolve().name
@@ -46,9 +47,7 @@ def folder(
     part = own_part(listing.labels, split, given)
     chosen = part[drawn(len(part), n, seed, name, split)]
     shape, count = _agreed(listing.files, size, channels)
-    pixels = torch.empty((len(chosen), count, *shape), dtype=torch.uint8)
-    for row, position in enumerate(chosen.tolist()):
-        pixels[row] = read_picture(listing.files[position], shape, count)
+    pixels = decoded([listing.files[position] for position in chosen.tolist()], shape, count)
     return Dataset(pixels, listing.labels[chosen], listing.classes, name, split, chosen)
 
 

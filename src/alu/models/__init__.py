@@ -2,7 +2,7 @@
 
 from alu.models.architecture import rebuild
 from alu.models.asymmetric import asymmetric
-from alu.models.cards import Card, card, load, load_file, load_weights, names, save, weight_hash
+from alu.models.cards import Card, card, load, load_file, load_weights, names, rounded, save, weight_hash
 from alu.models.normalize import Normalize
 from alu.models.projection import projection
 from alu.models.resnet import resnet18, resnet20, resnet32, resnet44, resnet50, resnet56
@@ -27,6 +27,7 @@ __all__ = [
     "resnet44",
     "resnet50",
     "resnet56",
+    "rounded",
     "save",
     "unet",
     "vae",

@@ -103,10 +103,28 @@ def _opened(facts: Card, path: Path) -> nn.Module:
     return model.eval()
 
 
-def save(model: nn.Module, facts: Card, folder: Path = WEIGHTS) -> Path:
-    """Write weights and card; returns the path of the weights."""
+def rounded(model: nn.Module) -> nn.Module:
+    """The network itself, its weights rounded to half precision: what `save(half=True)` asks for."""
+    state = {key: _half(value).to(value.dtype) for key, value in model.state_dict().items()}
+    if not all(bool(torch.isfinite(value).all()) for value in state.values()):
+        raise UsageError(f"{type(model).__name__} has weights beyond half precision, 65,504. Save it without half.")
+    model.load_state_dict(state)
+    return model
+
+
+def _half(value: torch.Tensor) -> torch.Tensor:
+    return value.half() if value.is_floating_point() else value
+
+
+def save(model: nn.Module, facts: Card, folder: Path = WEIGHTS, *, half: bool = False) -> Path:
+    """Write weights and card; returns the path of the weights. `half` halves the file of a `rounded` network."""
     path = folder / f"{facts.name}.safetensors"
-    write_tensors(path, model.state_dict())
+    state = model.state_dict()
+    if half:
+        state = {key: _half(value) for key, value in state.items()}
+        if not all(torch.equal(state[key].to(value.dtype), value) for key, value in model.state_dict().items()):
+            raise UsageError("These weights would change in half precision. Round them first: alu.models.rounded.")
+    write_tensors(path, state)
     write_json(path.with_suffix(".json"), {**asdict(facts), "sha256": weight_hash(model)})
     return path
 

@@ -81,10 +81,9 @@ def load_checkpoint(
     before = json.loads(metadata.get("configuration", "{}"))
     now = json.loads(json.dumps(configuration))
     if before != now:
-        different = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
         raise StorageError(
-            f"{path} belongs to a run with other settings (different: {', '.join(different)}). "
-            "Resume with the old settings, or choose another run folder."
+            f"{path} belongs to another run: {', '.join(_differences(before, now))}. "
+            "Go on with the old settings, or choose another folder (--out)."
         )
     model.load_state_dict(_part(tensors, "model."))
     if average is not None:
@@ -100,3 +99,15 @@ def load_checkpoint(
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What is configured otherwise, each as "name was A and is now B"."""
+    found = []
+    for key in sorted(before.keys() | now.keys()):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differences(old, new)
+        elif old != new:
+            found.append(f"{key} was {json.dumps(old)} and is now {json.dumps(new)}")
+    return found

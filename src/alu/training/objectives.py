@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from alu.data.dataset import Dataset, as_images
 from alu.training.batches import Batch
+from alu.training.memory import at_once
 
 
 class Objective(ABC):
@@ -104,18 +106,20 @@ class Step(nn.Module):
 
 @torch.no_grad()
 def measured(
-    objective: Objective, model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500
+    objective: Objective, model: nn.Module, data: Dataset, device: torch.device, batch_size: int = 500
 ) -> dict[str, float]:
     """Means of the objective's figures over held-out images; the model's mode is left as it was."""
     training = model.training
     model.eval()
     try:
-        images, labels = images[: objective.measured_on], labels[: objective.measured_on]
+        count = min(len(data), objective.measured_on or len(data))
+        portion = at_once(data.shape, batch_size)
         sums: dict[str, float] = {}
-        for start in range(0, len(images), batch_size):
-            part = slice(start, start + batch_size)
-            for name, values in objective.measure(model, images[part], labels[part]).items():
+        for start in range(0, count, portion):
+            part = slice(start, min(start + portion, count))
+            images, labels = as_images(data.pixels[part]).to(device), data.labels[part].to(device)
+            for name, values in objective.measure(model, images, labels).items():
                 sums[name] = sums.get(name, 0.0) + float(values.double().sum())
-        return {name: total / len(images) for name, total in sums.items()}
+        return {name: total / count for name, total in sums.items()}
     finally:
         model.train(training)

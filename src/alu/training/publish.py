@@ -1,4 +1,5 @@
-"""From a finished run to bundled weights with a card of measured figures: `python -m alu.training.publish NAME RUN`."""
+"""From a finished run to weights with a card: in its own folder, or, measured, in the package
+(`python -m alu.training.publish NAME RUN [ROOT]`)."""
 
 from __future__ import annotations
 
@@ -8,94 +9,80 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from alu import data, models
-from alu.attacks import PGD
-from alu.data.cifar10 import CLASSES
-from alu.defense import batched_logits
-from alu.evaluation.intervals import Share
 from alu.models import Card
 from alu.provenance import provenance
-from alu.purifiers import PCA, LatentVAE
+from alu.purifiers import PCA
 from alu.storage import read_json, read_tensors
-from alu.training.recipes import recipe
+from alu.training.loop import Run
+from alu.training.measures import Measured, denoiser, measure_pca, plain_classifier, robust_classifier, through_vae, vae
+from alu.training.recipes import Recipe, recipe
 
 SOURCE = "trained by the alu authors with the command above"
-DATA = "CIFAR-10, the 45,000 images of the train split"
 
 
-def figure(right: Tensor, on: str) -> dict[str, Any]:
-    """A share with its number of images and interval, as plain values."""
-    share = Share(int(right.sum()), len(right))
-    low, high = share.interval
-    return {"percent": round(100 * share.value, 2), "interval": [round(100 * low, 2), round(100 * high, 2)],
-            "n": share.n, "on": on}  # fmt: skip
-
-
-def measure_classifier(model: nn.Module) -> dict[str, Any]:
-    """Clean accuracy on the whole test set, and under PGD-20 on 500 of its images."""
-    test = data.cifar10("test")
-    few = data.cifar10("test", n=500)
-    attacked = PGD(eps=8 / 255, steps=20)(model, few.images, few.labels)
-    return {
-        "clean accuracy": figure(batched_logits(model, test.images).argmax(1) == test.labels, "CIFAR-10 test"),
-        "PGD-20, 8/255": figure(batched_logits(model, attacked).argmax(1) == few.labels, "500 of CIFAR-10 test"),
+def keep(run: Run, task: str, command: str, figures: dict[str, float]) -> Path:
+    """Write a finished run's network with its card into the run's folder; returns the path of the weights."""
+    assert run.folder is not None
+    facts = {
+        "held out": {name: round(value, 6) for name, value in figures.items()},
+        "n": len(run.validation),
+        "measured with": provenance(run.settings.seed),
     }
+    card = Card(
+        name="model", task=task, architecture=run.model.architecture,  # type: ignore[arg-type]
+        data=f"{run.data.name}, {len(run.data):,} images of its {run.data.split} split", command=command,
+        source="trained with the command above", licence="yours", sha256="", figures=facts,
+        classes=run.data.classes if task == "classifier" else (),
+    )  # fmt: skip
+    return models.save(run.model, card, run.folder)
 
 
-def measure_vae(model: nn.Module) -> dict[str, Any]:
-    """Reconstruction error, and how many answers of `cifar10-standard` survive with and without latent steps."""
-    test = data.cifar10("test")
-    classifier = models.load("cifar10-standard")
-    found: dict[str, Any] = {}
-    for steps, n in ((0, 10_000), (20, 2_000)):
-        purifier = LatentVAE(model, steps=steps)
-        images, labels = test.images[:n], test.labels[:n]
-        purified = torch.cat([purifier(images[start : start + 100]) for start in range(0, n, 100)])
-        right = batched_logits(classifier, purified).argmax(1) == labels
-        found[f"cifar10-standard after {steps} steps"] = figure(right, f"the first {n} of CIFAR-10 test")
-        found[f"rmse after {steps} steps"] = round(float((purified - images).square().mean().sqrt()), 5)
-    return found
+def measure_of(name: str, made: Recipe) -> Callable[[nn.Module, Measured], dict[str, Any]]:
+    """How a bundled model is measured: by its task, and a classifier by how it was trained."""
+    if made.task != "classifier":
+        return {"vae": vae, "denoiser": denoiser}[made.task]
+    if name.endswith("-standard"):
+        return plain_classifier
+    if name.endswith(("-unified", "-asymmetric")):
+        return through_vae
+    return robust_classifier
 
 
-def measure_pca(model: nn.Module) -> dict[str, Any]:
-    """How many answers of `cifar10-standard` survive the projection."""
-    test = data.cifar10("test", n=2_000)
-    with torch.no_grad():
-        projected = model(test.images).clamp(0, 1)
-    right = batched_logits(models.load("cifar10-standard"), projected).argmax(1) == test.labels
-    return {"cifar10-standard after projection": figure(right, "2,000 of CIFAR-10 test")}
-
-
-MEASURES: dict[str, Callable[[nn.Module], dict[str, Any]]] = {
-    "classifier": measure_classifier,
-    "vae": measure_vae,
-    "pca": measure_pca,
-}
-
-
-def publish(name: str, task: str, model: nn.Module, command: str, trained_on: str = DATA) -> Path:
-    """Measure a network and write it into the package."""
-    model.eval()
-    figures = {**MEASURES[task](model), "measured with": provenance(0)}
+def publish(
+    name: str,
+    task: str,
+    model: nn.Module,
+    command: str,
+    trained_on: str,
+    figures: dict[str, Any],
+    classes: tuple[str, ...] = (),
+) -> Path:
+    """Write a measured network into the package, in half precision."""
     card = Card(
         name=name, task=task, architecture=model.architecture,  # type: ignore[arg-type]
-        data=trained_on, command=command, source=SOURCE, licence="MIT", sha256="", figures=figures,
-        classes=CLASSES if task == "classifier" else (),
+        data=trained_on, command=command, source=SOURCE, licence="MIT", sha256="",
+        figures={**figures, "measured with": provenance(0)}, classes=classes,
     )  # fmt: skip
-    return models.save(model, card)
+    return models.save(model, card, half=True)
 
 
-def publish_run(name: str, folder: Path) -> Path:
-    """Publish the best weights of a run of the recipe `name`."""
+def publish_run(name: str, folder: Path, root: Path | None = None) -> Path:
+    """Measure and publish the best weights of a run of the recipe `name`; `root` is where its data set's files are."""
     made = recipe(name)
-    command = f"alu train {name}" + _changes(made.settings.as_json(), read_json(folder / "run.json")["settings"])
-    model = made.build()
+    facts = read_json(folder / "run.json")
+    command = f"alu train {name}" + _changes(made.settings.as_json(), facts["settings"])
+    model = models.rebuild(facts["architecture"])
     model.load_state_dict(read_tensors(folder / "best.safetensors"))
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    task = "classifier" if type(made.objective).__name__ == "Classification" else "vae"
-    return publish(name, task, model, command)
+    # Rounded before it is measured: the figures on the card are those of the weights in the package.
+    model = models.rounded(model).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    about = Measured(name, made.dataset, data.open_dataset(made.dataset, "test", root=root))
+    figures = measure_of(name, made)(model, about)
+    trained_on = f"{made.dataset}, {facts['data'][2]:,} images of the train split"
+    classes = about.test.classes if made.task == "classifier" else ()
+    return publish(name, made.task, model, command, trained_on, figures, classes)
 
 
 def _changes(standard: dict[str, Any], used: dict[str, Any]) -> str:
@@ -107,18 +94,15 @@ def publish_pca() -> Path:
     """Fit 500 directions on 10,000 training images and publish them in half precision."""
     images = data.cifar10("train", n=10_000).images
     fitted = PCA(500).fit(images)
-    model = models.projection(500, images[0].numel())
-    rounded = {key: value.half().float() for key, value in fitted.state_dict().items()}
-    model.load_state_dict(rounded)
-    path = publish("cifar10-pca", "pca", model, "python -m alu.training.publish cifar10-pca", "10,000 of " + DATA)
-    from alu.storage import write_tensors
-
-    # The values are already representable in half precision, so storing them so loses nothing more.
-    write_tensors(path, {key: value.half() for key, value in model.state_dict().items()})
-    return path
+    model: nn.Module = models.projection(500, images[0].numel())
+    model.load_state_dict(fitted.state_dict())
+    model = models.rounded(model)
+    figures = measure_pca(model)
+    command = "python -m alu.training.publish cifar10-pca"
+    return publish("cifar10-pca", "pca", model, command, "cifar10, 10,000 images of the train split", figures)
 
 
 if __name__ == "__main__":
-    which = sys.argv[1]
-    written = publish_pca() if which == "cifar10-pca" else publish_run(which, Path(sys.argv[2]))
+    which, *places = sys.argv[1:]
+    written = publish_pca() if which == "cifar10-pca" else publish_run(which, *map(Path, places))
     sys.stdout.write(f"{written}\n")

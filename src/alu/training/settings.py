@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args, get_type_hints
 
-from alu.errors import UsageError
+from alu.errors import UsageError, nearest
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,20 @@ class Settings:
     """For "steps": (epoch, share of the initial rate from there on)."""
     average: float = 0.0
     """Decay of the running average of the weights; 0 keeps none."""
-    augment: Literal["none", "flip", "crop-flip"] = "none"
+    augment: Literal["none", "flip", "crop-flip", "crop-flip-cutout"] = "none"
     clip: float = 0.0
     """Largest gradient norm; 0 leaves gradients alone."""
     seed: int = 0
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         for name in ("epochs", "batch_size", "lr"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"Training needs {name} above 0; it is {getattr(self, name)}.")
         if not 0.0 <= self.average < 1.0:
             raise UsageError(f"average is a decay in [0, 1), such as 0.999; it is {self.average}.")
+        if not 0.0 < self.warmup < 1.0:
+            raise UsageError(f"warmup is a share of all steps between 0 and 1; it is {self.warmup}.")
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a card or a checkpoint."""
@@ -57,3 +60,25 @@ class Settings:
                 share = factor if epoch >= start else share
             return self.lr * share
         return self.lr
+
+
+def _check_kinds(settings: Settings) -> None:
+    """Refuse a value of the wrong kind, such as a word where a number belongs: values come from the command line."""
+    hints = get_type_hints(Settings)
+    for field in fields(Settings):
+        value, hint = getattr(settings, field.name), hints[field.name]
+        choices = [choice for choice in get_args(hint) if isinstance(choice, str)]
+        if choices and value not in choices:
+            raise UsageError(f"There is no {field.name} {value!r}. {nearest(str(value), choices)}")
+        if hint in (int, float):
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not (whole or (hint is float and isinstance(value, float))) or not math.isfinite(value):
+                kind = "a whole number" if hint is int else "a number"
+                raise UsageError(f"The setting {field.name} is {kind}; {value!r} is none.")
+    try:
+        drops = tuple((int(epoch), float(share)) for epoch, share in settings.drops)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"drops are pairs of an epoch and a share of the rate, such as [[80, 0.2]]; {settings.drops!r} are none."
+        ) from error
+    object.__setattr__(settings, "drops", drops)  # JSON knows lists only

@@ -1,0 +1,152 @@
+"""What a run leaves behind while it goes on: the curve, the checkpoints and the best weights."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from alu.errors import DivergedError
+from alu.storage import explained, read_tensors, replacing, write_json, write_tensors
+from alu.training.checkpoint import Average, Progress, save_checkpoint
+from alu.training.curve import draw_curve
+from alu.training.objectives import measured
+
+if TYPE_CHECKING:
+    from alu.training.loop import Run
+
+WINDOW = 50
+"""Steps whose mean is one point of the curve."""
+
+
+class Keeper:
+    """Keeps the curve, the checkpoints and the best weights; only the first process writes."""
+
+    def __init__(
+        self,
+        run: Run,
+        fabric: Fabric,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        average: Average | None,
+        progress: Progress,
+    ) -> None:
+        self.run, self.fabric, self.model, self.optimizer = run, fabric, model, optimizer
+        self.average, self.progress = average, progress
+        self.latest: dict[str, float] = {}
+        self.window: list[dict[str, float]] = []
+        self.started = self.saved = time.monotonic()
+        self.before = progress.seconds
+        self.best_state: dict[str, Tensor] | None = None
+        self.folder = run.folder if fabric.is_global_zero else None
+        if self.folder:
+            write_json(self.folder / "run.json", run.configuration())
+
+    def after_step(self, figures: dict[str, float], rate: float) -> None:
+        """Note the loss; stop at once when it is no number, leaving the last good checkpoint."""
+        if not math.isfinite(figures["loss"]):
+            raise self._diverged(f"The loss is {figures['loss']}")
+        self.window.append(figures)
+        if self.progress.step % WINDOW == 0:
+            self._note_window(rate)
+        if time.monotonic() - self.saved > self.run.every:
+            self.save()
+
+    def after_epoch(self, epoch: int, rate: float) -> None:
+        """Measure on held-out images, keep the best weights, write a checkpoint and draw the curve."""
+        self._refuse_broken_weights()
+        self._note_window(rate)
+        with _Swap(self.model, self.average):
+            figures = measured(self.run.objective, self.model, self.run.validation, self.fabric.device)
+            first = next(iter(figures.values()))
+            sign = 1.0 if self.run.objective.better == "higher" else -1.0
+            if self.progress.best is None or sign * first > sign * self.progress.best:
+                self.progress.best, self.progress.best_step = first, self.progress.step
+                self.best_state = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+                if self.folder:
+                    write_tensors(self.folder / "best.safetensors", self.best_state)
+        self.latest = figures
+        self._note({"step": self.progress.step, "epoch": epoch, **{f"held_out_{k}": v for k, v in figures.items()}})
+        self.save()
+        if self.folder:
+            draw_curve(self.folder / "curve.jsonl", self.folder / "curve.svg")
+
+    def finish(self) -> dict[str, float]:
+        """Leave the best weights in the model and return their figures."""
+        if self.best_state is None and self.run.folder:
+            self.best_state = read_tensors(self.run.folder / "best.safetensors")
+        if self.best_state is not None:
+            self.model.load_state_dict(self.best_state)
+        self.model.eval()
+        return measured(self.run.objective, self.model, self.run.validation, self.fabric.device)
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        self._refuse_broken_weights()
+        self.saved = time.monotonic()
+        self.progress.seconds = self.before + self.saved - self.started
+        if self.folder:
+            path = self.folder / "checkpoint.safetensors"
+            save_checkpoint(path, self.model, self.optimizer, self.average, self.progress, self.run.configuration())
+
+    def _refuse_broken_weights(self) -> None:
+        """A finite loss can have an infinite gradient: the weights are broken one step before the loss shows it."""
+        if not all(bool(torch.isfinite(weight).all()) for weight in self.model.parameters()):
+            raise self._diverged("Some weights are no numbers")
+
+    def _diverged(self, what: str) -> DivergedError:
+        kept = "The last good checkpoint is kept; start again" if self.progress.seconds else "Start again"
+        return DivergedError(f"{what} at step {self.progress.step}. {kept} with a smaller lr, or with clip=1.")
+
+    def _note_window(self, rate: float) -> None:
+        """One point of the curve: means over the steps since the last one, and over all processes."""
+        if not self.window:
+            return
+        means = {name: sum(row[name] for row in self.window) / len(self.window) for name in self.window[0]}
+        self.window = []
+        if self.fabric.world_size > 1:
+            together = self.fabric.all_reduce(torch.tensor(list(means.values())), reduce_op="mean")
+            means = dict(zip(means, together.tolist(), strict=True))  # type: ignore[union-attr]
+        self._note({"step": self.progress.step, "lr": rate, **means})
+
+    def _note(self, row: dict[str, float]) -> None:
+        if self.folder:
+            path = self.folder / "curve.jsonl"
+            with explained(path), path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+class _Swap:
+    """Puts the averaged weights into the model for the length of a block."""
+
+    def __init__(self, model: nn.Module, average: Average | None) -> None:
+        self.model, self.average = model, average
+
+    def __enter__(self) -> None:
+        if self.average is not None:
+            self.live = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+            self.model.load_state_dict(self.average.state)
+
+    def __exit__(self, *_: object) -> None:
+        if self.average is not None:
+            self.model.load_state_dict(self.live)
+
+
+def cut_curve(path: Path, step: int) -> None:
+    """Drop what the curve says of steps after the checkpoint, which will be done again, and a row cut short."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text().splitlines():
+        with suppress(json.JSONDecodeError):
+            if json.loads(line)["step"] <= step:
+                kept.append(line + "\n")
+    with replacing(path) as temporary:
+        temporary.write_text("".join(kept))

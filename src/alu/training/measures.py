@@ -1,0 +1,132 @@
+"""The figures on a bundled model's card: one function for each kind of model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from alu import data, models
+from alu.attacks import PGD
+from alu.data.dataset import Dataset
+from alu.defense import batched_logits
+from alu.evaluation.intervals import Share
+from alu.models.asymmetric import Asymmetric
+from alu.purifiers import InnerVAE, LatentVAE, Purifier, UNet
+from alu.training.memory import at_once
+
+ATTACKED = 500
+"""Test images under attack."""
+STEPPED = 2_000
+"""Test images that are optimised for 20 latent steps."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A model to be published: its name, its data set's name, and the images it is measured on."""
+
+    name: str
+    dataset: str
+    test: Dataset
+
+    def figure(self, right: Tensor) -> dict[str, Any]:
+        """A share with its number of images and interval, as plain values."""
+        share = Share(int(right.sum()), len(right))
+        low, high = share.interval
+        on = f"{self.dataset} test" if len(right) == len(self.test) else f"{share.n:,} of {self.dataset} test"
+        bounds = [round(100 * low, 2), round(100 * high, 2)]
+        return {"percent": round(100 * share.value, 2), "interval": bounds, "n": share.n, "on": on}
+
+    def some(self, n: int) -> Dataset:
+        """At most `n` test images, drawn by seed 0."""
+        return self.test.draw(min(n, len(self.test)))
+
+    @property
+    def standard(self) -> str:
+        """The clean classifier of the same data set."""
+        return f"{self.dataset}-standard"
+
+
+def _right(classifier: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    return batched_logits(classifier, images).argmax(1) == labels
+
+
+def _through(purifier: Purifier, images: Tensor) -> Tensor:
+    portion = at_once(tuple(images.shape[1:]), 100)
+    with torch.no_grad():
+        return torch.cat([purifier(part) for part in torch.split(images, portion)])
+
+
+def _attacked(model: nn.Module, about: Measured, steps: Sequence[int]) -> dict[str, Any]:
+    few = about.some(ATTACKED)
+    found = {}
+    for count in steps:
+        images = PGD(eps=8 / 255, steps=count)(model, few.images, few.labels)
+        found[f"PGD-{count}, 8/255"] = about.figure(_right(model, images, few.labels))
+    return found
+
+
+def plain_classifier(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """Clean accuracy on the whole test set, and under PGD-20."""
+    clean = about.figure(_right(model, about.test.images, about.test.labels))
+    return {"clean accuracy": clean, **_attacked(model, about, (20,))}
+
+
+def robust_classifier(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """The same, and PGD-50 beside PGD-10: far apart, they would show catastrophic overfitting."""
+    clean = about.figure(_right(model, about.test.images, about.test.labels))
+    return {"clean accuracy": clean, **_attacked(model, about, (10, 20, 50))}
+
+
+def through_vae(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """Clean accuracy as it is deployed, through the VAE, without latent steps and after 20; and on bare images."""
+    name = f"{about.dataset}-vae"
+    found: dict[str, Any] = {}
+    for steps, some in ((0, about.test), (20, about.some(STEPPED))):
+        made = InnerVAE(model, steps=steps) if isinstance(model, Asymmetric) else LatentVAE(name, steps=steps)
+        right = _right(model, _through(made, some.images), some.labels)
+        found[f"clean accuracy through {name}, {steps} steps"] = about.figure(right)
+    if not isinstance(model, Asymmetric):  # which reads nothing but the VAE
+        found["clean accuracy on bare images"] = about.figure(_right(model, about.test.images, about.test.labels))
+    return {**found, **_attacked(model, about, (20,))}
+
+
+def denoiser(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """The clean classifier's accuracy on denoised images: clean, and under PGD-20 that does not know the denoiser."""
+    classifier, purifier, few = models.load(about.standard), UNet(model), about.some(ATTACKED)
+    attacked = PGD(eps=8 / 255, steps=20)(classifier, few.images, few.labels)
+    clean = _right(classifier, _through(purifier, about.test.images), about.test.labels)
+    return {
+        f"{about.standard} after denoising, clean": about.figure(clean),
+        f"{about.standard} after denoising, oblivious PGD-20, 8/255": about.figure(
+            _right(classifier, _through(purifier, attacked), few.labels)
+        ),
+        f"{about.standard} alone, PGD-20, 8/255": about.figure(_right(classifier, attacked, few.labels)),
+    }
+
+
+def vae(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """Reconstruction error and, where the clean classifier is there, how many of its answers survive."""
+    classifier = models.load(about.standard) if about.standard in models.names() else None
+    found: dict[str, Any] = {}
+    for steps, some in ((0, about.test), (20, about.some(STEPPED))):
+        purified = _through(LatentVAE(model, steps=steps), some.images)
+        if classifier is not None:
+            right = _right(classifier, purified, some.labels)
+            found[f"{about.standard} after {steps} steps"] = about.figure(right)
+        found[f"rmse after {steps} steps"] = round(float((purified - some.images).square().mean().sqrt()), 5)
+    return found
+
+
+def measure_pca(model: nn.Module) -> dict[str, Any]:
+    """How many answers of `cifar10-standard` survive the projection."""
+    about = Measured("cifar10-pca", "cifar10", data.cifar10("test"))
+    some = about.some(STEPPED)
+    with torch.no_grad():
+        projected = model(some.images).clamp(0, 1)
+    return {
+        f"{about.standard} after projection": about.figure(_right(models.load(about.standard), projected, some.labels))
+    }

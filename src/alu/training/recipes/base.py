@@ -1,0 +1,92 @@
+"""Recipe: what to build and how to train it, before any data is read or any network is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from alu import data, models
+from alu.data.pictures import Size
+from alu.errors import UsageError, nearest
+from alu.rng import derived_seed
+from alu.training.loop import Run
+from alu.training.objectives import Objective
+from alu.training.settings import Settings
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training by name. `build` gets the training images; `needs` are bundled models that it starts from."""
+
+    dataset: str
+    """A known data set, or "" where the user brings images."""
+    build: Callable[[data.Dataset], nn.Module]
+    objective: Callable[[], Objective]
+    settings: Settings
+    task: str = "classifier"
+    """"classifier", "vae" or "denoiser", as on a card."""
+    needs: tuple[str, ...] = ()
+    name: str = ""
+
+    def settings_for(self, images: data.Dataset) -> Settings:
+        """The settings before any change; a recipe for the user's own images fits them to how many there are."""
+        return self.settings
+
+    def run(
+        self,
+        folder: Path | None,
+        device: str = "cpu",
+        root: Path | None = None,
+        images: str | Path | None = None,
+        size: Size = None,
+        **changes: Any,
+    ) -> Run:
+        """Read the data and make the network; `changes` replace settings by name."""
+        unknown = [key for key in changes if key not in Settings.__dataclass_fields__]
+        if unknown:
+            known = list(Settings.__dataclass_fields__)
+            raise UsageError(f"A recipe has no setting {unknown[0]!r}. {nearest(unknown[0], known)}")
+        replace(self.settings, **changes)  # refuses a wrong value before any image is read
+        spec = self._spec(images)
+        self._refuse_missing()
+        train, validation = (data.open_dataset(spec, part, root=root, size=size) for part in ("train", "validation"))
+        settings = replace(self.settings_for(train), **changes)
+        network = seeded(lambda: self.build(train), settings.seed)
+        return Run(network, self.objective(), train, validation, settings, folder, device)
+
+    def _spec(self, images: str | Path | None) -> str | Path:
+        if images is None and not self.dataset:
+            raise UsageError(
+                f"The recipe {self.name} trains on images of your own. Say where they are: --data FOLDER, with one "
+                "sub-folder per class."
+            )
+        if images is not None and self.dataset:
+            raise UsageError(
+                f"The recipe {self.name} trains on {self.dataset}. With --data, train the recipe classifier or vae."
+            )
+        return images if images is not None else self.dataset
+
+    def _refuse_missing(self) -> None:
+        for needed in self.needs:
+            if needed not in models.names():
+                raise UsageError(
+                    f"The recipe {self.name} starts from the bundled model {needed}, which is not there yet. Make it "
+                    f"first: alu train {needed}, then python -m alu.training.publish {needed} runs/{needed}."
+                )
+
+
+def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A network whose initial weights depend on the seed alone; the global random state is put back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived_seed(seed, "initial weights"))
+        return build()
+
+
+def bundled(name: str) -> Callable[[data.Dataset], nn.Module]:
+    """A builder that starts from bundled weights."""
+    return lambda _: models.load(name)

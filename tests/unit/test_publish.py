@@ -1,0 +1,111 @@
+"""Cards of finished runs and of bundled models: what is measured, by hand on networks whose answers are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from alu import data, models
+from alu.errors import UsageError
+from alu.training import measures, publish
+from alu.training.measures import Measured
+from alu.training.recipes import RECIPES, recipe, seeded
+from tests.contracts.parts import images_like
+from tests.unit.test_objectives import Brightness
+
+
+def shades(count: int = 40) -> data.Dataset:
+    """Even images, dark (class 1) and bright (class 0); every tenth carries the wrong label."""
+    levels = torch.tensor([0.4 if number % 2 else 0.6 for number in range(count)])
+    labels = torch.arange(count) % 2
+    labels[::10] = 1 - labels[::10]
+    return data.Dataset(levels.view(-1, 1, 1, 1).expand(-1, 1, 8, 8).clone(), labels, ("bright", "dark"), "shades")
+
+
+def test_a_classifier_is_right_on_the_share_that_it_is() -> None:
+    about = Measured("shades-at", "shades", shades())
+    found = measures.robust_classifier(Brightness(), about)
+    assert found["clean accuracy"]["percent"] == 90.0
+    assert found["clean accuracy"]["n"] == 40
+    assert found["clean accuracy"]["on"] == "shades test"
+    low, high = found["clean accuracy"]["interval"]
+    assert low < 90.0 < high
+    # 8/255 does not reach from 0.6 to 0.5, so no attack changes an answer.
+    assert [found[f"PGD-{steps}, 8/255"]["percent"] for steps in (10, 20, 50)] == [90.0] * 3
+    assert set(measures.plain_classifier(Brightness(), about)) == {"clean accuracy", "PGD-20, 8/255"}
+
+
+def test_a_few_images_are_named_as_few() -> None:
+    about = Measured("shades-at", "shades", shades())
+    assert about.figure(torch.ones(10, dtype=torch.bool))["on"] == "10 of shades test"
+
+
+class Inverting(nn.Module):
+    """A denoiser, or a VAE, that hands out the negative."""
+
+    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        return 1 - images, torch.zeros_like(images)
+
+    def decode(self, code: Tensor) -> Tensor:
+        return code
+
+    def forward(self, images: Tensor) -> Tensor:
+        return 1 - images
+
+
+def test_denoisers_and_vaes_are_judged_by_the_clean_classifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = {"shades-standard": Brightness(), "shades-vae": Inverting()}
+    monkeypatch.setattr(models, "load", loaded.__getitem__)
+    monkeypatch.setattr("alu.purifiers.latent.load", loaded.__getitem__)
+    monkeypatch.setattr(models, "names", lambda: list(loaded))
+    about = Measured("shades-unet", "shades", shades())
+    found = measures.denoiser(Inverting(), about)
+    assert [figure["percent"] for figure in found.values()] == [10.0, 10.0, 90.0]
+    seen = measures.vae(Inverting(), about)
+    assert seen["shades-standard after 0 steps"]["percent"] == 10.0
+    assert seen["shades-standard after 20 steps"]["percent"] == 90.0, "the steps find the image itself"
+    assert seen["rmse after 0 steps"] == pytest.approx(0.2, abs=1e-4)
+    assert seen["rmse after 20 steps"] < 0.06
+    unified = measures.through_vae(Brightness(), about)
+    named = "clean accuracy through shades-vae, {} steps"
+    assert [unified[named.format(steps)]["percent"] for steps in (0, 20)] == [10.0, 90.0]
+    assert unified["clean accuracy on bare images"]["percent"] == 90.0
+    monkeypatch.setattr(models, "names", list)
+    assert set(measures.vae(Inverting(), about)) == {"rmse after 0 steps", "rmse after 20 steps"}
+
+
+def test_every_recipe_of_the_zoo_has_its_measure() -> None:
+    kinds = {name: publish.measure_of(name, recipe(name)).__name__ for name in RECIPES if recipe(name).dataset}
+    assert kinds["cifar10-unet"] == "denoiser"
+    assert {name for name, kind in kinds.items() if kind == "vae"} == {
+        "cifar10-vae", "cifar100-vae", "tiny-imagenet-vae", "cifar10-paper-vae",
+    }  # fmt: skip
+    assert {name for name, kind in kinds.items() if kind == "through_vae"} == {
+        "cifar10-unified", "cifar100-unified", "tiny-imagenet-unified", "cifar10-asymmetric", "cifar10-paper-unified",
+    }  # fmt: skip
+    assert {kinds[f"cifar10-{method}"] for method in ("at", "trades", "mart", "fat", "gairat", "awp")} == {
+        "robust_classifier"
+    }
+    assert kinds["tiny-imagenet-standard"] == "plain_classifier"
+
+
+def test_half_precision_is_exact_or_refused(tmp_path: Path) -> None:
+    model = seeded(lambda: models.resnet18(3, width=4), 0).eval()
+    card = models.Card("small", "classifier", model.architecture, "nothing", "none", "this test", "MIT", "")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="Round them first"):
+        models.save(model, card, tmp_path, half=True)
+    assert not list(tmp_path.iterdir())
+    whole = models.save(model, card, tmp_path).stat().st_size
+    rounded = models.rounded(model)
+    path = models.save(rounded, card, tmp_path, half=True)
+    assert path.stat().st_size < 0.65 * whole
+    images = images_like(2, (3, 16, 16))
+    with torch.no_grad():
+        torch.testing.assert_close(models.load_file(path)(images), rounded(images))
+    with torch.no_grad():
+        model.linear.bias.fill_(1e6)  # type: ignore[union-attr, operator]
+    with pytest.raises(UsageError, match="beyond half precision"):
+        models.rounded(model)

@@ -1,0 +1,170 @@
+"""Recipes: they can be listed and built, cost what they promise, and say what they lack in one sentence."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from alu import data, models
+from alu.errors import DataError, UsageError
+from alu.models import cards
+from alu.training.objectives import Autoencoding, Classification
+from alu.training.recipes import RECIPES, recipe
+from alu.training.settings import Settings
+
+ZOO = [name for name in RECIPES if "paper" not in name and name not in ("classifier", "vae")]
+SHAPES = {"cifar10": (32, 10), "cifar100": (32, 100), "tiny-imagenet": (64, 200)}
+MEGABYTE = 2**20
+
+
+def no_images(dataset: str) -> data.Dataset:
+    side, classes = SHAPES[dataset]
+    pixels = torch.zeros((0, 3, side, side), dtype=torch.uint8)
+    return data.Dataset(pixels, torch.zeros(0, dtype=torch.int64), tuple(map(str, range(classes))), dataset)
+
+
+def built(name: str) -> nn.Module:
+    """A recipe's network, or that of the recipe it starts from."""
+    made = recipe(name)
+    starts_elsewhere = made.build.__qualname__.startswith("bundled.")
+    return built(made.needs[0]) if starts_elsewhere else made.build(no_images(made.dataset))
+
+
+def multiply_adds(model: nn.Module, images: Tensor) -> float:
+    """Millions of multiply-adds of one forward pass of convolutions and linear layers."""
+    total = 0
+
+    def count(layer: nn.Module, _: object, output: Tensor) -> None:
+        nonlocal total
+        weight = layer.weight
+        assert isinstance(weight, Tensor)
+        total += weight[0].numel() * output.numel() // len(output)
+
+    hooks = [part.register_forward_hook(count) for part in model.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
+    with torch.no_grad():
+        model.eval()(images)
+    for hook in hooks:
+        hook.remove()
+    return total / 1e6
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_networks_are_cheap(name: str) -> None:
+    made = recipe(name)
+    side, classes = SHAPES[made.dataset]
+    model = built(name)
+    images = torch.zeros((1, 3, side, side))
+    if made.task == "vae":
+        assert isinstance(model, models.vae().__class__)
+        cost = multiply_adds(model.decoder, model.encode(images)[0])
+        assert 10 <= cost <= 46
+    elif made.task == "denoiser":
+        assert 20 <= multiply_adds(model, images) <= 70
+    elif name.endswith("asymmetric"):
+        assert isinstance(model, models.asymmetric().__class__)
+        assert 20 <= multiply_adds(model.head, model.inner(model.encode(images)[0])) <= 45
+    else:
+        assert 30 <= multiply_adds(model, images) <= 60
+        assert model.linear.out_features == classes  # type: ignore[union-attr]
+
+
+def test_the_zoo_stays_small() -> None:
+    values = sum(sum(weight.numel() for weight in built(name).state_dict().values()) for name in ZOO)
+    pca = 500 * 3072 + 3072
+    assert 2 * (values + pca) <= 36 * MEGABYTE, "two bytes a value, and 4 MB for the cards and what is to come"
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_every_recipe_says_what_it_trains(name: str) -> None:
+    made = RECIPES[name]()
+    assert made.task in ("classifier", "vae", "denoiser")
+    assert (RECIPES[name].__doc__ or "").split("\n")[0].endswith(".")
+    assert made.dataset in (*SHAPES, "")
+
+
+def test_the_papers_schedule() -> None:
+    settings = recipe("cifar10-paper-standard").settings
+    rates = [settings.rate(0, 1, epoch) for epoch in (0, 99, 100, 119, 120, 139)]
+    assert rates == pytest.approx([1e-3, 1e-3, 2e-4, 2e-4, 4e-5, 4e-5])
+    vae = recipe("cifar10-paper-vae").settings
+    assert [vae.rate(0, 1, epoch) for epoch in (79, 80, 100)] == pytest.approx([1e-3, 2e-4, 4e-5])
+
+
+def test_a_missing_start_model_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cards, "WEIGHTS", tmp_path)
+    made = recipe("cifar10-trades")
+    with pytest.raises(UsageError, match="cifar10-trades starts from the bundled model cifar10-at, which is not there"):
+        made.run(None)
+
+
+def test_unknown_names_offer_the_nearest() -> None:
+    with pytest.raises(UsageError, match="Did you mean cifar10-vae"):
+        recipe("cifar10-va")
+    with pytest.raises(UsageError, match="no setting 'epoch'. Did you mean epochs"):
+        recipe("cifar10-vae").run(None, epoch=3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"epochs": 0}, "epochs above 0"),
+        ({"epochs": 2.5}, "epochs is a whole number; 2.5 is none"),
+        ({"epochs": "many"}, "epochs is a whole number; 'many' is none"),
+        ({"epochs": True}, "epochs is a whole number; True is none"),
+        ({"lr": "fast"}, "lr is a number; 'fast' is none"),
+        ({"lr": math.nan}, "lr is a number; nan is none"),
+        ({"schedule": "onecycle"}, "no schedule 'onecycle'. Did you mean one-cycle"),
+        ({"augment": "flop"}, "no augment 'flop'. Did you mean flip"),
+        ({"drops": 3}, "drops are pairs"),
+        ({"average": 1.0}, "average is a decay"),
+        ({"warmup": 0}, "warmup is a share"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        Settings(**changes)  # type: ignore[arg-type]
+
+
+def test_settings_survive_json() -> None:
+    settings = Settings(epochs=3, lr=1, schedule="steps", drops=((80, 0.2),))
+    assert Settings(**settings.as_json()) == settings
+
+
+def small_images(count: int, classes: int = 2, side: int = 16) -> data.Dataset:
+    labels = torch.arange(count) % classes
+    names = tuple(f"class {label}" for label in range(classes))
+    return data.Dataset(torch.zeros((count, 3, side, side), dtype=torch.uint8), labels, names, "small")
+
+
+@pytest.mark.parametrize("count", [10, 100, 5_000, 50_000])
+def test_own_recipes_fit_the_number_of_images(count: int) -> None:
+    for name in ("classifier", "vae"):
+        settings = recipe(name).settings_for(small_images(count, side=8))
+        steps = settings.epochs * (count // settings.batch_size)
+        assert settings.batch_size <= max(1, count // 8)
+        assert 5 <= settings.epochs <= 200
+        assert steps <= 2_700 or settings.epochs == 5
+        assert steps >= 2_000 or settings.epochs == 200
+
+
+def test_own_recipes_build_for_the_images_they_get() -> None:
+    classifier, vae = recipe("classifier"), recipe("vae")
+    assert classifier.build(small_images(8, classes=3)).linear.out_features == 3  # type: ignore[union-attr]
+    assert isinstance(classifier.objective(), Classification)
+    assert isinstance(vae.objective(), Autoencoding)
+    assert vae.build(small_images(8)).channels == 3
+    with pytest.raises(DataError, match="one class only"):
+        classifier.build(small_images(8, classes=1))
+    with pytest.raises(DataError, match="18 x 18. Scale a folder of pictures: --size 16"):
+        vae.build(small_images(8, side=18))
+
+
+def test_own_images_and_known_data_sets_are_not_mixed_up() -> None:
+    with pytest.raises(UsageError, match="--data FOLDER"):
+        recipe("classifier").run(None)
+    with pytest.raises(UsageError, match="trains on cifar10. With --data"):
+        recipe("cifar10-standard").run(None, images="somewhere")

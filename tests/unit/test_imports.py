@@ -15,7 +15,7 @@ LEVELS = [
     {"data", "models"},
     {"purifiers", "detectors", "attacks"},
     {"defense", "saving"},
-    {"evaluation", "report"},
+    {"evaluation", "report", "integrations"},
     {"training"},
     {"experiments"},
     {"cli"},

@@ -152,14 +152,20 @@ class AutoAttack(PyAutoAttack):
             predict, version=self.version, device=images.device, **self.common
         )
         attack.logger = attack.apgd.logger = attack.apgd_targeted.logger = listener
-        attack.apgd_targeted.n_target_classes = attack.fab.n_target_classes = min(TARGETS, classes - 1)
-        for name in [name for name in attack.attacks_to_run if classes < DLR_CLASSES.get(name, 0)]:
-            attack.attacks_to_run.remove(name)
+        for name in fit_classes(attack, classes):
             listener.warning(f"{name} is left out: its loss needs {DLR_CLASSES[name]} classes, here are {classes}.")
         if "square" in attack.attacks_to_run:
             check_square(images, self.threat.norm)
         found: Tensor = attack.run_standard_evaluation(images, labels, batch_size=self.batch_size)[0]
         return found
+
+
+def fit_classes(attack: Any, classes: int) -> list[str]:
+    """Make a `pyautoattack.AutoAttack` fit for few classes; returns the attacks that had to be left out."""
+    attack.apgd_targeted.n_target_classes = attack.fab.n_target_classes = min(TARGETS, classes - 1)
+    left_out = [name for name in attack.attacks_to_run if classes < DLR_CLASSES.get(name, 0)]
+    attack.attacks_to_run = [name for name in attack.attacks_to_run if name not in left_out]
+    return left_out
 
 
 @contextmanager

@@ -1,0 +1,8 @@
+"""A defence in other people's tools: one function each, and the tool is imported only when it is called."""
+
+from alu.integrations.art import to_art
+from alu.integrations.foolbox import to_foolbox
+from alu.integrations.pyautoattack import to_autoattack
+from alu.integrations.robustbench import export, load
+
+__all__ = ["export", "load", "to_art", "to_autoattack", "to_foolbox"]

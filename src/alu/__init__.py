@@ -17,15 +17,17 @@ _PLACES = {
     "Evidence": "alu.decision",
     "Outcome": "alu.decision",
     "ThreatModel": "alu.threat",
+    "evaluate": "alu.evaluation.run",
 }
-_MODULES = ("attacks", "data", "detectors", "errors", "models", "purifiers", "training")
+_MODULES = ("attacks", "data", "detectors", "errors", "models", "purifiers", "report", "training")
 __all__ = [*_PLACES, *_MODULES, "__version__"]  # noqa: PLE0604 - names are strings
 
 if TYPE_CHECKING:
-    from alu import attacks, data, detectors, errors, models, purifiers, training
+    from alu import attacks, data, detectors, errors, models, purifiers, report, training
     from alu.decision import Decision, Evidence, Outcome
     from alu.defense import Defense
     from alu.errors import AluError
+    from alu.evaluation.run import evaluate
     from alu.threat import ThreatModel
 
 

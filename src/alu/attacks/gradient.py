@@ -43,6 +43,7 @@ class GradientAttack(Attack):
         targeted: bool = False,
         keep: str = "last",
         stop_when_fooled: bool = False,
+        shrink: bool = False,
         draws: int = 1,
         batch_size: int = 100,
         lattice: bool = False,
@@ -58,7 +59,8 @@ class GradientAttack(Attack):
         check_loss(loss)
         self.steps, self.restarts, self.random_start, self.keep = steps, restarts, random_start, keep
         self.step_size = eps / 4 if step_size is None else step_size
-        self.momentum, self.loss, self.stop_when_fooled, self.draws = momentum, loss, stop_when_fooled, draws
+        self.momentum, self.loss, self.draws = momentum, loss, draws
+        self.stop_when_fooled, self.shrink = stop_when_fooled, shrink
 
     def goal(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor) -> Goal:
         """What this attack wants; an adaptive attack writes its own."""
@@ -105,7 +107,8 @@ class GradientAttack(Attack):
             if self.momentum:
                 running = self.momentum * running + gradient / per_image(gradient.flatten(1).abs().mean(1), gradient)
                 gradient = running
-            moved = self.threat.project(at.detach() + self.step_size * self._direction(gradient), images)
+            size = self.step_size * (1 - step / self.steps) if self.shrink else self.step_size
+            moved = self.threat.project(at.detach() + size * self._direction(gradient), images)
             at = where(~goal.reached(at.detach()), moved, at.detach()) if self.stop_when_fooled else moved
         if self.keep == "last" and self.restarts == 1:
             # Nothing to compare with: the last loss would cost a forward pass for nothing.

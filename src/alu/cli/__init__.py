@@ -9,10 +9,14 @@ from typing import TextIO
 
 import typer
 
+from alu.cli.attack import attack
 from alu.cli.data import data
 from alu.cli.demo import demo
+from alu.cli.evaluate import evaluate
 from alu.cli.fit import fit
+from alu.cli.merge import merge
 from alu.cli.predict import predict
+from alu.cli.report import report
 from alu.cli.train import train
 from alu.errors import AluError
 
@@ -24,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, data, train, fit, predict):
+for command in (demo, data, train, fit, predict, attack, evaluate, report, merge):
     app.command()(command)
 
 

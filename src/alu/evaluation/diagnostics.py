@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from alu.attacks import Attack, CWLinf
+from alu.attacks import PGD, Attack, CWLinf
 from alu.attacks.adaptive import Direct, levels
 from alu.attacks.goals import fooled
 from alu.errors import AluError
@@ -23,6 +24,7 @@ from alu.threat import ThreatModel
 SHARES = (0.25, 0.5, 1.0, 2.0)
 LARGE = 64 / 255
 STEPS = (5, 20, 60)
+NEED_GRADIENTS = ("eps-monotone", "eps-large", "more-steps", "noise", "restarts")
 
 
 def diagnose(
@@ -44,12 +46,13 @@ def diagnose(
     try:
         curves = measured(subject, images, labels, threat, seed)
     except AluError as error:
-        missing = [Diagnostic(id, "not run", str(error)) for id in ("eps-monotone", "eps-large", "more-steps", "noise")]
+        missing = [Diagnostic(id, "not run", str(error)) for id in NEED_GRADIENTS]
         return [*found, *missing], {}
     found += read(curves, threat)
     watch("Checking the evaluation itself", 3, 4)
     broken = curves.pop("broken")
     found.append(probes.noise(subject, images, labels, threat, broken))
+    found.append(probes.restarts(subject, images, labels, partial(_restarted, threat, seed)))
     watch("Checking the evaluation itself", 4, 4)
     return found, curves
 
@@ -116,6 +119,11 @@ def read(curves: dict[str, Any], threat: ThreatModel) -> list[Diagnostic]:
         )
     )
     return made
+
+
+def _restarted(threat: ThreatModel, seed: int, count: int) -> Attack:
+    """The suite's own search with few steps in a small ball, where a restart can still make a difference."""
+    return PGD(norm=threat.norm, eps=threat.eps / 8, steps=3, restarts=count, seed=seed)
 
 
 def slack(n: int) -> int:

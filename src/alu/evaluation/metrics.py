@@ -193,5 +193,5 @@ def mcnemar(first: Result, second: Result) -> tuple[int, int, float]:
 def sign_test(first: int, second: int) -> float:
     """The exact two-sided p-value that two counts are draws of a fair coin."""
     total = first + second
-    tail = sum(math.comb(total, k) for k in range(min(first, second) + 1)) / 2**total
+    tail = sum(math.comb(total, k) for k in range(min(first, second) + 1)) / (1 << total)
     return min(1.0, 2 * tail)

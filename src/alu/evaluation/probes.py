@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
+from alu.attacks.base import Attack
 from alu.attacks.goals import fooled, gradient_of, logits_of, margin
 from alu.errors import AluError
 from alu.evaluation.result import Diagnostic
@@ -120,3 +124,20 @@ def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel,
     says = f"Five random corners of the ball break {by_noise} of {len(images)} images, the gradient attack {by_attack}."
     weak = by_noise > 0 and by_noise >= by_attack
     return Diagnostic("noise", "failed" if weak else "passed", says)
+
+
+def restarts(
+    subject: Subject, images: Tensor, labels: Tensor, make: Callable[[int], Attack], counts: tuple[int, ...] = (1, 2, 4)
+) -> Diagnostic:
+    """Whether more restarts ever lose an image that fewer had broken: an attack must keep its best."""
+    broken: list[Tensor] = []
+    for count in counts:
+        shown = make(count)(subject.model, images, labels)
+        with torch.no_grad(), evaluating(subject.model, subject.classifier):
+            broken.append(fooled(subject.model, shown, labels))
+    lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken))
+    texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in zip(counts, broken, strict=True))
+    says = f"Broken images of {len(images)} against restarts: {texts}."
+    if lost:
+        return Diagnostic("restarts", "failed", f"{says} More restarts lost {lost} that fewer had broken.")
+    return Diagnostic("restarts", "passed", says)

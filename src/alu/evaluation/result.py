@@ -104,26 +104,28 @@ class Result:
         """Whether every obligation was met."""
         return not self.unmet
 
+    # The metrics know results, not the other way round: so they are imported where they are used.
+
     @property
     def clean_accuracy(self) -> float:
         """Share of clean images answered, and rightly."""
-        return self._metrics().clean(self).value
+        from alu.evaluation.metrics import clean
+
+        return clean(self).value
 
     @property
     def robust_accuracy(self) -> float:
         """Standard protocol: share answered rightly under the worst attack and clean."""
-        return self._metrics().robust(self).value
+        from alu.evaluation.metrics import robust
+
+        return robust(self).value
 
     @property
     def resisted(self) -> float:
         """Standard protocol: share answered rightly or rejected under the worst attack, and not wrong clean."""
-        return self._metrics().resisted(self).value
+        from alu.evaluation.metrics import resisted
 
-    @staticmethod
-    def _metrics() -> Any:
-        from alu.evaluation import metrics
-
-        return metrics
+        return resisted(self).value
 
     def __str__(self) -> str:
         from alu.evaluation.printed import text

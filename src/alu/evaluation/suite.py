@@ -21,9 +21,9 @@ BUDGETS = {"quick": 20, "standard": 40, "full": 100}
 """Gradient steps of an adaptive search."""
 OBLIGATIONS = {
     "white-box": "gradients of what is deployed",
-    "detector": "an attack that aims at the detector",
-    "steps": "an attack that follows the purifier's steps",
-    "no-gradient": "an attack without gradients",
+    "detector": "attack that aims at the detector",
+    "steps": "attack that follows the purifier's steps",
+    "no-gradient": "attack without gradients",
     "transfer": "images that carry over from another network",
     "draws": "gradients averaged over random draws",
 }

@@ -119,4 +119,4 @@ class Match(AdaptiveAttack):
         for level in self.chosen_levels(defense):
             for rank in range(self.targets):
                 make = partial(LookAlike, level=level, rank=rank, guides=guides, guide_labels=labels)
-                yield self.search(make, steps=2 * self.steps, step_size=self.threat.eps / 8)
+                yield self.search(make, steps=2 * self.steps, step_size=self.threat.eps / 8, shrink=True)

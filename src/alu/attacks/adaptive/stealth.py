@@ -82,10 +82,9 @@ class Stealth(AdaptiveAttack):
                 yield self._aimed(level, "sum", weight)
 
     def _aimed(self, level: Level, how: str, weight: float = 1.0, begin: GoalMaker | None = None) -> Aimed:
-        # Small steps: an eighth of the ball overshoots both constraints less than a quarter.
         make = partial(FoolAndHide, level=level, how=how, weight=weight)
-        steps = 2 * self.steps
-        return self.search(make, steps=steps, step_size=self.threat.eps / 8, begin=begin, random_start=False)
+        size, steps = self.threat.eps / 8, 2 * self.steps
+        return self.search(make, steps=steps, step_size=size, shrink=True, begin=begin, random_start=False)
 
     def _boundary(self, level: Level) -> GoalMaker:
         """Where Π first turns wrong inside a quarter of the ball."""

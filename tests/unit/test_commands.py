@@ -7,16 +7,26 @@ from typer.main import get_command
 from alu.cli import app
 
 PROMISED = {
+    "attack": [
+        "--attack", "--data", "--device", "--eps", "--help", "--lattice", "--n", "--norm", "--out", "--root", "--seed",
+        "--set", "--size", "--trust", "subject",
+    ],
     "data": ["--help", "--root", "--show", "--size", "--split", "name"],
     "demo": ["--device", "--help", "--n", "--out", "--seed"],
-    "fit": [
-        "--checkpoint", "--classifier", "--data", "--device", "--epochs", "--false-alarm", "--help", "--max-minutes",
-        "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size", "--steps",
+    "evaluate": [
+        "--budget", "--data", "--device", "--eps", "--help", "--n", "--norm", "--out", "--root", "--seed", "--shard",
+        "--size", "--strict", "--suite", "--trust", "subject",
     ],
+    "fit": [
+        "--checkpoint", "--classifier", "--data", "--detector", "--device", "--epochs", "--false-alarm", "--help",
+        "--max-minutes", "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size", "--steps",
+    ],
+    "merge": ["--help", "--out", "shards"],
     "predict": [
         "--batch-size", "--classifier", "--device", "--format", "--help", "--out", "--resize", "--trust", "defense",
         "pictures",
     ],
+    "report": ["--help", "--out", "results"],
     "train": [
         "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "name",
     ],

@@ -58,14 +58,27 @@ def test_attacks_know_nothing_of_defenses() -> None:
 
 
 def test_reports_do_not_need_torch() -> None:
-    code = "import sys, alu.report.demo, alu.report.charts, alu.report.page; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    code = "import sys, alu.report, alu.report.demo; print(sorted({'torch', 'numpy', 'PIL'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_reports_read_results_and_nothing_else_of_an_evaluation() -> None:
+    allowed = {"errors", "storage", "report"} | {
+        f"evaluation.{name}" for name in ("intervals", "metrics", "printed", "result")
+    }
+    for path in (SOURCE / "report").glob("*.py"):
+        # `from alu.evaluation import metrics` names the part in its second half.
+        found = {name for name in imported(path) if name != "evaluation"}
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "alu.evaluation":
+                found |= {f"evaluation.{alias.name}" for alias in node.names}
+        assert {name if name.startswith("evaluation") else name.split(".")[0] for name in found} <= allowed, path
 
 
 def test_help_does_not_import_torch() -> None:
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom alu.cli import app\n"
-        "for words in ([], ['demo'], ['data'], ['fit'], ['predict'], ['train']):\n"
+        "for words in ([], ['demo'], ['data'], ['fit'], ['merge'], ['predict'], ['report'], ['train']):\n"
         "    assert CliRunner().invoke(app, [*words, '--help']).exit_code == 0, words\n"
         "print(sorted({'torch', 'numpy', 'PIL', 'lightning_fabric'} & set(sys.modules)))"
     )

@@ -1,11 +1,54 @@
-"""Small charts as inline SVG."""
+"""Small charts as inline SVG: logit bars, histograms, lines and clouds of points."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
-COLOURS = {"clean": "#2b5fab", "pgd": "#b3362d", "decoy": "#c98a1b", "surrogate": "#6b4ea3"}
+from alu.report.axes import Axes, Scale, linear, shares
+
+INK = "#1c2430"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Values of one kind, drawn in one colour."""
+
+    name: str
+    colour: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points joined by a line; `marks` are points that stand out, each with its key, words, and whiskers if any."""
+
+    name: str
+    colour: str
+    points: Sequence[tuple[float, float]]
+    marks: Sequence[Mark] = ()
+    stepped: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One point that stands for a figure."""
+
+    key: str
+    x: float
+    y: float
+    says: str
+    ends: tuple[float, float] | None = None
+
+
+def chart(title: str, drawing: str, legend: Sequence[tuple[str, str]] = (), note: str = "") -> str:
+    """A drawing with its title, its legend (name, colour) and a remark (HTML)."""
+    names = "".join(f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in legend)
+    below = f'<p class="soft">{note}</p>' if note else ""
+    head = f'<p class="legend">{names}</p>' if names else ""
+    return f'<figure class="chart"><figcaption>{escape(title)}</figcaption>{head}{drawing}{below}</figure>'
 
 
 def bars(classes: Sequence[str], before: Sequence[float], after: Sequence[float], mark: int) -> str:
@@ -17,8 +60,8 @@ def bars(classes: Sequence[str], before: Sequence[float], after: Sequence[float]
     parts = [f'<svg viewBox="0 0 {width} {row * len(classes) + 4}" role="img" aria-label="logits before and after">']
     for index, name in enumerate(classes):
         top = 2 + index * row
-        weight = ' font-weight="700"' if index == mark else ""
-        parts.append(f'<text x="{left - 6}" y="{top + 10}" text-anchor="end"{weight}>{escape(name)}</text>')
+        kind = ' class="true"' if index == mark else ""
+        parts.append(f'<text x="{left - 6}" y="{top + 10}" text-anchor="end"{kind}>{escape(name)}</text>')
         for offset, values, colour in ((1, before, "#b9bfca"), (7, after, "#2b5fab")):
             length = values[index] * scale
             x = zero + min(0.0, length)
@@ -27,40 +70,94 @@ def bars(classes: Sequence[str], before: Sequence[float], after: Sequence[float]
     return "".join(parts)
 
 
-def histogram(groups: dict[str, Sequence[float]], threshold: float, names: dict[str, str]) -> str:
+def histogram(groups: Sequence[Group], threshold: float | None, bins: int = 40) -> str:
     """Shares of scores in bins, one outline per group, with the threshold as a line."""
-    width, height, bottom, bins = 720, 220, 34, 48
-    top = max(max(values) for values in groups.values()) or 1.0
-    counts = {
-        name: [sum(1 for v in values if min(int(bins * v / top), bins - 1) == b) / len(values) for b in range(bins)]
-        for name, values in groups.items()
-    }
-    peak = max(max(shares) for shares in counts.values())
-    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="histogram of the suspicion score">']
-    step = width / bins
-    for name, shares in counts.items():
-        points = [f"0,{height - bottom}"]
-        for b, share in enumerate(shares):
-            y = height - bottom - share / peak * (height - bottom - 22)
-            points += [f"{b * step:.1f},{y:.1f}", f"{(b + 1) * step:.1f},{y:.1f}"]
-        points.append(f"{width},{height - bottom}")
-        colour = COLOURS.get(name, "#333")
+    values = sorted(value for group in groups for value in group.values)
+    # A few huge scores would squeeze all others into one bin: the last bin holds what lies beyond it.
+    top = max(values[int(0.98 * (len(values) - 1))], *([] if threshold is None else [1.25 * threshold]))
+    x = linear(min(0.0, values[0]), top or 1.0, 6)
+    counts = {group.name: _counts(group.values, x, bins) for group in groups}
+    peak = max(max(found) / len(group.values) for group in groups for found in (counts[group.name],))
+    y = Scale(0.0, peak, tuple((tick, f"{100 * tick:g} %") for tick, _ in linear(0.0, peak, 4).ticks))
+    axes = Axes(x, y, "suspicion score (last bin: this and above)", "share of images", width=720, height=280)
+    parts, step = [], (x.high - x.low) / bins
+    for group in groups:
+        points = [axes.at(x.low, 0)]
+        for index, found in enumerate(counts[group.name]):
+            height = found / len(group.values)
+            points += [axes.at(x.low + index * step, height), axes.at(x.low + (index + 1) * step, height)]
+        points.append(axes.at(x.high, 0))
         parts.append(
-            f'<polygon points="{" ".join(points)}" fill="{colour}" fill-opacity=".16" stroke="{colour}"'
-            ' stroke-width="1.4"/>'
+            f'<polygon points="{" ".join(points)}" fill="{group.colour}" fill-opacity=".14" stroke="{group.colour}"'
+            f' stroke-width="1.5" data-counts="{" ".join(map(str, counts[group.name]))}">'
+            f"<title>{escape(group.name)}</title></polygon>"
         )
-    x = threshold / top * width
-    parts.append(
-        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="8" y2="{height - bottom}" stroke="#1c2430" stroke-dasharray="4 3"/>'
+    if threshold is not None:
+        at = axes.across(threshold)
+        parts.append(
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="6" y2="{axes.down(0):.1f}" stroke="{INK}" stroke-dasharray="4 3"/>'
+            f'<text x="{at + 5:.1f}" y="17">flagged above {threshold:.3g}</text>'
+        )
+    return axes.drawn("histogram of the suspicion score", parts)
+
+
+def _counts(values: Sequence[float], x: Scale, bins: int) -> list[int]:
+    found = [0] * bins
+    for value in values:
+        found[min(int(bins * x.place(value)), bins - 1)] += 1
+    return found
+
+
+def lines(axes: Axes, label: str, drawn: Sequence[Line], upright: float | None = None) -> str:
+    """Lines with their marks, and an upright dashed line where one is asked for."""
+    parts = []
+    if upright is not None:
+        at = axes.across(upright)
+        parts.append(
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{axes.top}" y2="{axes.down(axes.y.low):.1f}" stroke="{INK}"'
+            ' stroke-dasharray="4 3"/>'
+        )
+    for line in drawn:
+        points = _stairs(line.points) if line.stepped else line.points
+        path = " ".join(axes.at(x, y) for x, y in points)
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{line.colour}" stroke-width="1.7" stroke-opacity=".8">'
+            f"<title>{escape(line.name)}</title></polyline>"
+        )
+    return axes.drawn(label, parts + [_mark(axes, mark, line.colour) for line in drawn for mark in line.marks])
+
+
+def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The same points, joined level first and then upright."""
+    made = list(points[:1])
+    for (_, before), (x, y) in pairwise(points):
+        made += [(x, before), (x, y)]
+    return made
+
+
+def _mark(axes: Axes, mark: Mark, colour: str) -> str:
+    x, y = axes.across(mark.x), axes.down(mark.y)
+    whisker = ""
+    if mark.ends is not None:
+        low, high = (axes.down(end) for end in mark.ends)
+        whisker = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="{colour}"/>'
+    return (
+        f'{whisker}<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}" stroke="#fff" data-key="{escape(mark.key)}"'
+        f' data-x="{mark.x!r}" data-value="{mark.y!r}"><title>{escape(mark.says)}</title></circle>'
     )
-    parts.append(f'<text x="{x + 5:.1f}" y="16">flagged above {threshold:.1f}</text>')
-    for tick in range(5):
-        value = top * tick / 4
-        anchor = ("start", "middle", "middle", "middle", "end")[tick]
-        place = f'x="{width * tick / 4:.0f}" y="{height - bottom + 14}"'
-        parts.append(f'<text {place} text-anchor="{anchor}">{value:.0f}</text>')
-    for index, name in enumerate(counts):
-        left = 10 + 178 * index
-        parts.append(f'<rect x="{left}" y="{height - 13}" width="10" height="10" fill="{COLOURS.get(name, "#333")}"/>')
-        parts.append(f'<text x="{left + 15}" y="{height - 4}">{escape(names.get(name, name))}</text>')
-    return "".join(parts) + "</svg>"
+
+
+def cloud(axes: Axes, label: str, group: Sequence[tuple[float, float]], colour: str) -> str:
+    """Points, and the diagonal they are judged by."""
+    low, high = max(axes.x.low, axes.y.low), min(axes.x.high, axes.y.high)
+    parts = [f'<polyline points="{axes.at(low, low)} {axes.at(high, high)}" stroke="{INK}" stroke-dasharray="4 3"/>']
+    parts += [
+        f'<circle cx="{axes.across(x):.1f}" cy="{axes.down(y):.1f}" r="2.4" fill="{colour}" fill-opacity=".55"/>'
+        for x, y in group
+    ]
+    return axes.drawn(label, parts)
+
+
+def accuracy_axes(labels: Scale, x_title: str) -> Axes:
+    """Axes for right answers against something."""
+    return Axes(labels, shares(), x_title, "right answers")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alu.evaluation.intervals import Share
-from alu.report.charts import bars, histogram
+from alu.report.charts import Group, bars, chart, histogram
 from alu.report.page import page, table, write
 
 COLUMNS = (
@@ -16,6 +16,7 @@ COLUMNS = (
     ("decoy", "PGD-20, wrong label"),
     ("surrogate", "PGD-20 through the VAE"),
 )
+COLOURS = {"clean": "#2b5fab", "pgd": "#b3362d", "decoy": "#c98a1b", "surrogate": "#6b4ea3"}
 KNOWLEDGE = {
     "clean": "no attack",
     "pgd": "oblivious: knows the classifier only",
@@ -46,7 +47,6 @@ def write_page(result: dict[str, Any], path: Path) -> None:
 
 def _body(result: dict[str, Any]) -> list[str]:
     setting = result["setting"]
-    names = dict(COLUMNS)
     header = ["right answers, %"] + [f"{title}<br><small>{KNOWLEDGE[column]}</small>" for column, title in COLUMNS]
     rows = [[escape(row["name"]), *(_html_cell(row, column) for column, _ in COLUMNS)] for row in result["rows"]]
     facts = " · ".join(f"{escape(str(key))}: {escape(str(value))}" for key, value in setting.items())
@@ -66,7 +66,7 @@ def _body(result: dict[str, Any]) -> list[str]:
         "<h2>The suspicion score</h2>",
         "<p>Sum of absolute logit changes, VAE + ALU (input). Attacks on the classifier stand out; that is what the "
         "detector sees.</p>",
-        histogram(result["scores"], result["threshold"], names),
+        _scores(result),
         "<h2>Three images</h2>",
         '<p class="soft">Logits before purification in grey, after it in blue; the true class in bold. '
         "Perturbations are magnified: grey is no change, black and white are ±8/255.</p>",
@@ -74,6 +74,13 @@ def _body(result: dict[str, Any]) -> list[str]:
         "<h2>Where these numbers come from</h2>",
         f'<p class="soft">{facts}</p>',
     ]
+
+
+def _scores(result: dict[str, Any]) -> str:
+    names = dict(COLUMNS)
+    groups = [Group(names[column], COLOURS[column], values) for column, values in result["scores"].items()]
+    legend = [(group.name, group.colour) for group in groups]
+    return chart("Clean and attacked images", histogram(groups, result["threshold"]), legend)
 
 
 def _html_cell(row: dict[str, Any], column: str) -> str:
@@ -100,7 +107,7 @@ def _example(example: dict[str, Any], classes: list[str]) -> str:
     )
     chart = bars(classes, example["before"], example["after"], example["true"])
     return (
-        f'<div class="example"><p class="say"><strong>{escape(title)}</strong>: a {escape(true)}, '
+        f'<div class="example three"><p class="say"><strong>{escape(title)}</strong>: a {escape(true)}, '
         f'answered <span class="{mood}">{escape(answer)}</span> '
         f"({state}, score {example['score']:.1f})</p>{pictures}{chart}</div>"
     )

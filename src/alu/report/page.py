@@ -9,24 +9,58 @@ from pathlib import Path
 from alu.storage import replacing
 
 STYLE = """
-:root { --ink: #1c2430; --soft: #667; --line: #dde1e8; --good: #1a7f4b; --bad: #b3362d; --accent: #2b5fab; }
+:root { --ink: #1c2430; --soft: #5c6473; --line: #dde1e8; --good: #1a7f4b; --bad: #b3362d; --accent: #2b5fab;
+  --pale: #f5f7fa; }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; color: var(--ink); background: #fff;
-  max-width: 62rem; margin: 2.5rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin-bottom: .3rem; } h2 { font-size: 1.2rem; margin-top: 2.4rem; }
-p, li { max-width: 46rem; } .soft { color: var(--soft); font-size: .9rem; }
+  max-width: 68rem; margin: 2.5rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.6rem; line-height: 1.3; margin-bottom: .3rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.2rem; margin-top: 2.6rem; break-after: avoid; } h3 { font-size: 1rem; margin-bottom: .2rem; }
+p, li { max-width: 46rem; } .soft { color: var(--soft); font-size: .9rem; } a { color: var(--accent); }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; width: 100%; }
-th, td { text-align: left; padding: .45rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { font-weight: 600; font-size: .9rem; } td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
-td small { color: var(--soft); display: block; } .high { color: var(--good); } .low { color: var(--bad); }
-.example { display: grid; grid-template-columns: repeat(3, 96px) minmax(16rem, 1fr); gap: .6rem .8rem;
+th, td { text-align: left; padding: .45rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { font-weight: 600; font-size: .86rem; line-height: 1.3; vertical-align: bottom; }
+th.gap, th.group { border-bottom: 0; padding-bottom: 0; color: var(--soft); }
+th.group { border-left: 1px solid var(--line); }
+td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+td small, th small { color: var(--soft); display: block; font-weight: 400; }
+.dense { font-size: .86rem; } .dense th, .dense td { padding: .35rem .4rem; } .dense small { font-size: .76rem; }
+.dense th { font-size: .8rem; }
+td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); white-space: normal; }
+.high, .passed { color: var(--good); } .low, .failed { color: var(--bad); } .none { color: #aab; }
+.stamp { display: inline-block; border: 2px solid var(--bad); color: var(--bad); font-weight: 700; border-radius: 4px;
+  padding: .1rem .6rem; margin: 0 .5rem .4rem 0; }
+.found { background: var(--pale); border-left: 4px solid var(--accent); margin: 1rem 0;
+  padding: .6rem 1.2rem .6rem 2rem; }
+.found li { margin: .3rem 0; max-width: 58rem; }
+.figure { white-space: nowrap; } nav { font-size: .9rem; } nav a { margin-right: .9rem; white-space: nowrap; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.4rem 2rem; }
+.chart { margin: .8rem 0; min-width: 0; max-width: 46rem; break-inside: avoid; }
+.chart figcaption { font-weight: 600; font-size: .95rem; }
+.chart p { margin: .2rem 0; } .legend { font-size: .84rem; color: var(--soft); } .legend span { margin-right: 1rem; }
+.legend i { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px; margin-right: .35rem; }
+.tick { display: inline-block; width: .6rem; height: .6rem; border-radius: 50%; margin-right: .4rem; }
+.example { display: grid; grid-template-columns: repeat(4, 84px) minmax(14rem, 24rem); gap: .4rem .8rem;
   align-items: start; margin: 1.1rem 0; break-inside: avoid; border-top: 1px solid var(--line); padding-top: .9rem; }
-.example figure { margin: 0; font-size: .78rem; color: var(--soft); } .example img { width: 96px; height: 96px;
+.example.three { grid-template-columns: repeat(3, 96px) minmax(16rem, 1fr); }
+.example figure { margin: 0; font-size: .78rem; color: var(--soft); } .example img { width: 100%; aspect-ratio: 1;
   image-rendering: pixelated; display: block; border-radius: 4px; }
-.example .say { grid-column: 1 / -1; margin: 0; } svg { max-width: 100%; height: auto; }
-svg text { font: 11px system-ui, sans-serif; fill: var(--soft); }
-@media (max-width: 40rem) { .example { grid-template-columns: repeat(3, 1fr); } .example svg { grid-column: 1 / -1; } }
-@media print { body { margin: 0; max-width: none; } }
+.example .say { grid-column: 1 / -1; margin: 0; max-width: none; }
+svg { max-width: 100%; height: auto; display: block; }
+svg text { font: 12px system-ui, sans-serif; fill: var(--soft); } svg .title { font-size: 12.5px; fill: var(--ink); }
+svg .true { font-weight: 700; fill: var(--ink); } svg .grid { stroke: var(--line); } svg .axis { stroke: #99a; }
+details { border-bottom: 1px solid var(--line); padding: .5rem 0; } summary { cursor: pointer; }
+details p { margin: .4rem 0 .2rem 1.1rem; } code { font-size: .88em; overflow-wrap: anywhere; }
+.facts { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; font-size: .9rem; }
+.facts dt { color: var(--soft); } .facts dd { margin: 0; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { body { margin-top: 1.2rem; } .example { grid-template-columns: repeat(4, 1fr); }
+  .example.three { grid-template-columns: repeat(3, 1fr); } .example svg { grid-column: 1 / -1; }
+  .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: .4rem; }
+  .found { padding: .4rem .8rem .4rem 1.4rem; } }
+@media print { body { margin: 0; max-width: none; font-size: 11pt; }
+  .wide { overflow: visible; } nav { display: none; }
+  .dense { font-size: .72rem; } @page { size: A4 landscape; margin: 12mm; } }
 """
 
 
@@ -47,12 +81,18 @@ def write(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table; cells are HTML already."""
-    head = "".join(f"<th>{cell}</th>" for cell in header)
-    lines = [
-        "<tr>" + "".join(f'<td class="number">{cell}</td>' if i else f"<td>{cell}</td>" for i, cell in enumerate(row))
-        + "</tr>"
-        for row in rows
-    ]  # fmt: skip
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[tuple[str, int]] = (), dense: bool = False
+) -> str:
+    """An HTML table; cells are HTML already. A row of two cells in a wider table is a remark across its columns."""
+    above = "".join(f'<th class="{"group" if cell else "gap"}" colspan="{span}">{cell}</th>' for cell, span in groups)
+    head = (f"<tr>{above}</tr>" if groups else "") + "<tr>" + "".join(f"<th>{cell}</th>" for cell in header) + "</tr>"
+    body = "".join(_row(row, len(header)) for row in rows)
+    kind = ' class="dense"' if dense else ""
+    return f'<div class="wide"><table{kind}><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+
+
+def _row(row: Sequence[str], width: int) -> str:
+    if len(row) == 2 < width:
+        return f'<tr><td>{row[0]}</td><td class="over" colspan="{width - 1}">{row[1]}</td></tr>'
+    return f"<tr><td>{row[0]}</td>" + "".join(f'<td class="number">{cell}</td>' for cell in row[1:]) + "</tr>"

@@ -1,0 +1,130 @@
+"""`alu report` and `alu merge`: files in, one page or one result out; the page opens in a browser."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from alu.evaluation.result import Result
+from tests.end_to_end.command import alu, fresh, snapshot
+from tests.unit import results
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--enable-logging=stderr",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Good results, shards, and everything that is none."""
+    folder = tmp_path_factory.mktemp("results")
+    whole = results.result(60)
+    whole.save(folder / "result.json")
+    for index in range(3):
+        results.part(whole, index, 3).save(folder / f"shard{index}.json")
+    other = results.part(whole, 1, 3)
+    other.provenance["alu"] = "9.9.9"
+    other.save(folder / "other.json")
+    text = (folder / "result.json").read_text()
+    (folder / "edited.json").write_text(text.replace('"budget": "quick"', '"budget": "full"'))
+    (folder / "cut.json").write_text(text[: len(text) // 2])
+    (folder / "card.json").write_text('{"name": "cifar10-vae"}')
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff\xfe")
+    return folder
+
+
+def test_a_page_from_results_in_a_fresh_process(place: Path, tmp_path: Path) -> None:
+    done = fresh(place, "report", "result.json", "shard1.json", "--out", tmp_path / "deep" / "page.html")
+    assert done.code == 0, done.err
+    assert done.out == f"Page: {(tmp_path / 'deep' / 'page.html').as_uri()}\n"
+    assert "SHARD 2 OF 3" in (tmp_path / "deep" / "page.html").read_text()
+
+
+def test_shards_become_the_whole(place: Path, tmp_path: Path) -> None:
+    done = alu(place, "merge", "shard2.json", "shard0.json", "shard1.json", "--out", tmp_path / "whole.json")
+    assert done.code == 0, done.err
+    assert (tmp_path / "whole.json").read_bytes() == (place / "result.json").read_bytes()
+    assert str(Result.load(place / "result.json")) in done.out
+
+
+@pytest.mark.parametrize("words", [("report", "result.json"), ("merge", *(f"shard{index}.json" for index in range(3)))])
+def test_neither_imports_torch(place: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom alu.cli import app\n"
+        "assert CliRunner().invoke(app, sys.argv[1:]).exit_code == 0\n"
+        "print(sorted({'torch', 'numpy', 'PIL'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, *words, "--out", str(tmp_path / "made")]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert (tmp_path / "made").is_file()
+
+
+CASES = {
+    "missing file": (("report", "nothing.json"), "Cannot read nothing.json: No such file or directory"),
+    "a folder": (("report", "."), "Cannot read .: Is a directory"),
+    "edited": (("report", "edited.json"), "edited.json was changed after it was written"),
+    "truncated": (("report", "cut.json"), "cut.json is not valid JSON"),
+    "another JSON file": (("report", "result.json", "card.json"), "card.json is not a result of alu evaluate"),
+    "no text": (("report", "picture.png"), "picture.png is not valid JSON"),
+    "page below a file": (
+        ("report", "result.json", "--out", "card.json/page.html"),
+        "Cannot write card.json/page.html",
+    ),
+    "page over its result": (("report", "result.json", "--out", "./result.json"), "is one of the files to read"),
+    "edited shard": (("merge", "shard0.json", "edited.json", "--out", "new.json"), "edited.json was changed"),
+    "shard missing": (("merge", "shard0.json", "shard2.json", "--out", "new.json"), "shard 2 of 3 is missing"),
+    "shard twice": (("merge", "shard0.json", "shard0.json", "--out", "new.json"), "they share images"),
+    "other version": (
+        ("merge", "shard0.json", "other.json", "shard2.json", "--out", "new.json"),
+        "different versions (alu 0.1.0, 9.9.9)",
+    ),
+    "whole and shard": (
+        ("merge", "result.json", "shard1.json", "--out", "new.json"),
+        "one is of 1 shards, another of 3",
+    ),
+    "result below a file": (
+        ("merge", *(f"shard{index}.json" for index in range(3)), "--out", "card.json/new.json"),
+        "Cannot write card.json/new.json",
+    ),
+    "result over a shard": (("merge", "shard0.json", "--out", "shard0.json"), "is one of the files to read"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_sentence_and_nothing_changed(place: Path, case: str) -> None:
+    words, expected = CASES[case]
+    before = snapshot(place)
+    done = alu(place, *words)
+    assert expected in done.sentence()
+    assert done.out == ""
+    assert snapshot(place) == before
+
+
+def opened(page: Path) -> tuple[str, list[str]]:
+    """The document that a browser made of a page, and what its console said."""
+    assert CHROMIUM is not None
+    with tempfile.TemporaryDirectory() as profile:
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian's package chromium), which is not installed")
+def test_the_page_opens_in_a_browser_without_a_word(place: Path, tmp_path: Path) -> None:
+    assert alu(place, "report", "result.json", "shard0.json", "--out", tmp_path / "page.html").code == 0
+    text = (tmp_path / "page.html").read_text()
+    document, console = opened(tmp_path / "page.html")
+    assert console == []
+    assert document.count("data-key=") == text.count("data-key=")
+    # A page with a fault is heard, so that silence means something.
+    (tmp_path / "faulty.html").write_text(text.replace("</body>", "<script>nothing()</script></body>"))
+    assert opened(tmp_path / "faulty.html")[1]

@@ -31,6 +31,7 @@ check: setup
 
 bench: setup
 	$(BIN)/python bench/latency.py
+	$(BIN)/python bench/attacks.py
 
 clean:
 	rm -rf $(VENV) demo

@@ -73,7 +73,7 @@ class Darker(nn.Module):
 def test_guided_denoising_by_hand() -> None:
     # Both logits of the attacked image are off by 10 (eps + 0.01), those of the clean one by 10 * 0.01.
     model = Darker()
-    loss, parts = GuidedDenoising(Brightness(), steps=20).loss(model, batch(0.7, 0.6))
+    loss, parts = GuidedDenoising(Brightness(), steps=20, clean=0.5).loss(model, batch(0.7, 0.6))
     assert float(parts["attacked"].detach()) == pytest.approx(20 * (EPS + 0.01), rel=1e-4)
     assert float(parts["clean"].detach()) == pytest.approx(20 * 0.01, rel=1e-4)
     assert float(loss.detach()) == pytest.approx(10 * (EPS + 0.02), rel=1e-4)

@@ -104,7 +104,9 @@ class Exploding(Objective):
 def test_a_loss_that_is_no_number_stops_with_the_last_good_checkpoint(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     run.objective = Exploding()
-    with pytest.raises(DivergedError, match="smaller lr"):
+    with pytest.raises(
+        DivergedError, match="The loss is nan at step 5. The last good checkpoint is kept; start again with a sm"
+    ):
         train(run)
     from alu.storage import read_tensors
 
@@ -154,6 +156,20 @@ def test_augmentation_moves_and_mirrors() -> None:
     mirrored = (flipped.images == plain.images.flip(3)).flatten(1).all(1)
     assert (same | mirrored).all()
     assert 10 <= int(mirrored.sum()) <= 54
+
+
+def test_a_crop_is_a_window_of_the_reflected_image() -> None:
+    data, settings = small_data(32), Settings(batch_size=32, augment="crop-flip", seed=5)
+    found = next(iter(batches(data, settings, 3)))
+    order = torch.randperm(32, generator=generator(5, "order", 3))
+    stream = generator(5, "augment", 3, 0)
+    shifts = torch.randint(0, 5, (32, 2), generator=stream).tolist()  # 2 pixels either way at 16 pixels
+    mirrored = torch.randint(0, 2, (32,), generator=stream).tolist()
+    padded = nn.functional.pad(data.images[order], (2, 2, 2, 2), mode="reflect")
+    for image, (down, right), flip, whole in zip(found.images, shifts, mirrored, padded, strict=True):
+        window = whole[:, down : down + 16, right : right + 16]
+        assert torch.equal(image, window.flip(2) if flip else window)
+    assert found.images.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_a_hole_is_cut_out_and_nothing_else_changes() -> None:

@@ -50,8 +50,8 @@ class Run:
 
 def train(run: Run, watch: Watcher | None = None) -> dict[str, float]:
     """Train `run.model` in place to its best weights and return their held-out figures."""
+    _refuse_uneven(run.settings.batch_size)
     fabric = _fabric(run.device)
-    _refuse_uneven(run.settings.batch_size, fabric.world_size)
     run.objective.prepare(fabric.device)
     model = run.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = _optimizer(model, run.settings)
@@ -85,7 +85,7 @@ def train(run: Run, watch: Watcher | None = None) -> dict[str, float]:
 
 def _fabric(device: str) -> Fabric:
     """One process, or, under `torchrun`, as many as it started."""
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    processes = _processes()
     here = int(os.environ.get("LOCAL_WORLD_SIZE", str(processes)))
     kind, _, number = device.partition(":")
     devices: Any = [int(number)] if number else here
@@ -95,8 +95,13 @@ def _fabric(device: str) -> Fabric:
     return fabric
 
 
-def _refuse_uneven(batch_size: int, processes: int) -> None:
+def _processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _refuse_uneven(batch_size: int) -> None:
     """Processes average their gradients, which is the gradient of the whole batch only if their shares are equal."""
+    processes = _processes()
     if batch_size % processes:
         raise UsageError(
             f"A batch of {batch_size} images cannot be shared equally among {processes} processes. "

@@ -128,7 +128,7 @@ class Subject:
             if isinstance(output, Tensor):
                 cost.forwards += len(output)
                 if output.requires_grad:
-                    output.register_hook(backward)
+                    output.register_hook(backward)  # type: ignore[no-untyped-call]
 
         handle = self.classifier.register_forward_hook(forward)
         try:
@@ -145,7 +145,7 @@ def described(model: Any) -> str:
         parts[1] += "" if steps is None else f" N={steps}"
         return f"{parts[0]} + {parts[1]}, rule {model.rule} ({model.reference})"
     name = bundled_name(model) if isinstance(model, nn.Module) else None
-    return name or getattr(model, "__name__", type(model).__name__)
+    return name or str(getattr(model, "__name__", type(model).__name__))
 
 
 def purifier_facts(defense: Defense) -> dict[str, Any]:

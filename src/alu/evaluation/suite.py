@@ -140,7 +140,7 @@ def _surrogate(subject: Subject, plan: Plan) -> list[Entry]:
 def _adaptive(plan: Plan) -> list[Entry]:
     """Everything that knows the defence; gradient searches before those that need none, so that masking shows."""
     same: dict[str, Any] = {**plan.same, "steps": BUDGETS[plan.budget], "budget": plan.budget}
-    guides = {"guides": plan.guides, "guide_labels": plan.guide_labels}
+    guides: dict[str, Any] = {"guides": plan.guides, "guide_labels": plan.guide_labels}
 
     def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
         return Entry(name, "adaptive", about, attack, meets=meets)

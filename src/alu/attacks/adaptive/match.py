@@ -20,7 +20,8 @@ from alu.errors import UsageError
 def features(classifier: object) -> Iterator[list[Tensor]]:
     """The inputs of the classifier's last linear layer, one tensor per call inside the block."""
     seen: list[Tensor] = []
-    linear = [part for part in classifier.modules() if isinstance(part, nn.Linear)] if is_module(classifier) else []
+    parts = classifier.modules() if isinstance(classifier, nn.Module) else ()
+    linear = [part for part in parts if isinstance(part, nn.Linear)]
     if not linear:
         yield seen
         return
@@ -29,11 +30,6 @@ def features(classifier: object) -> Iterator[list[Tensor]]:
         yield seen
     finally:
         handle.remove()
-
-
-def is_module(classifier: object) -> bool:
-    """Whether a classifier's layers can be looked at."""
-    return isinstance(classifier, nn.Module)
 
 
 class LookAlike(ViewGoal):
@@ -107,15 +103,17 @@ class Match(AdaptiveAttack):
         if (guides is None) != (guide_labels is None):
             raise UsageError("Match needs guides and guide_labels together, or neither.")
         self.guides, self.guide_labels, self.targets = guides, guide_labels, targets
+        self._guides: tuple[Any, Any] = (guides, guide_labels)
 
     def __call__(self, model: Any, images: Tensor, labels: Tensor, *rest: Any, **named: Any) -> Tensor:
         """Adversarial images; the images themselves are the guides where no others are given."""
-        self._guides = (images, labels) if self.guides is None or self.guide_labels is None else None
+        given = self.guides is not None and self.guide_labels is not None
+        self._guides = (self.guides, self.guide_labels) if given else (images, labels)
         return super().__call__(model, images, labels, *rest, **named)
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Every target at each level."""
-        guides, labels = self._guides or (self.guides, self.guide_labels)
+        guides, labels = self._guides
         for level in self.chosen_levels(defense):
             for rank in range(self.targets):
                 make = partial(LookAlike, level=level, rank=rank, guides=guides, guide_labels=labels)

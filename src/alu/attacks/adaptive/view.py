@@ -85,7 +85,8 @@ class View:
         if detector is None or not detector.calibrated:
             return torch.full((len(evidence),), -1.0, device=evidence.images.device)
         score: Tensor = detector.score(evidence)
-        return score - detector.thresholds(evidence).to(score)
+        above: Tensor = score - detector.thresholds(evidence).to(score)
+        return above
 
     def room(self, evidence: Evidence) -> Tensor:
         """The threshold's size [N], the unit in which an excess is small or large."""

@@ -1,0 +1,106 @@
+"""alu attack and alu evaluate, run as commands: on a stranger's classifier, killed in the middle, with wrong words."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.end_to_end.command import alu, fresh, snapshot, start
+from tests.end_to_end.own_classifier import write_classifier, write_pictures
+
+ON = ("--data", "pics", "--trust", "--budget", "quick")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("evaluate")
+    write_classifier(folder)
+    write_pictures(folder / "pics")
+    fitted = alu(
+        folder, "fit", "--classifier", "own:build", "--data", "pics", "--false-alarm", 0.05, "--purifier", "blur",
+        "--out", "defense",
+    )  # fmt: skip
+    assert fitted.code == 0, fitted
+    return folder
+
+
+def outcome(path: Path) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(path.read_text())
+    plain.pop("checksum")
+    for record in plain["attacks"]:
+        record.pop("seconds")
+    return plain
+
+
+def test_a_saved_defence_is_judged_and_the_page_made(place: Path, tmp_path: Path) -> None:
+    done = fresh(place, "evaluate", "defense", *ON, "--out", tmp_path / "result.json")
+    assert done.code == 0, done
+    assert "robust accuracy" in done.out
+    assert f"alu report {tmp_path / 'result.json'}" in done.out
+    page = alu(place, "report", tmp_path / "result.json", "--out", tmp_path / "page.html")
+    assert page.code == 0, page
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def test_killed_in_the_middle_it_goes_on_to_the_same_result(place: Path, tmp_path: Path) -> None:
+    words = ("evaluate", "defense", *ON, "--suite", "paper")
+    whole = alu(place, *words, "--out", tmp_path / "whole.json")
+    assert whole.code == 3, "the paper's suite is incomplete and says so"
+    assert whole.out.startswith("INCOMPLETE")
+    process = start(place, *words, "--out", tmp_path / "killed.json")
+    block = tmp_path / "killed.json.work" / "block-0000.json"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not block.exists():
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert block.exists()
+    assert not (tmp_path / "killed.json").exists(), "killed too late to prove anything"
+    again = alu(place, *words, "--out", tmp_path / "killed.json")
+    assert again.code == 3, again
+    assert outcome(tmp_path / "killed.json") == outcome(tmp_path / "whole.json")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pt", ""])
+def test_adversarial_images_as_files(place: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"found{suffix}"
+    done = alu(place, "attack", "own:build", "--data", "pics", "--set", "steps=3", "--out", out)
+    assert done.code == 0, done
+    assert "of 14 images are answered wrongly" in done.out
+    if suffix == ".npz":
+        found = np.load(out)
+        assert found["images"].shape[0] == 14
+        assert 0 <= found["images"].min() <= found["images"].max() <= 1
+    if suffix == "":
+        assert len(list(out.rglob("*.png"))) == 14
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("evaluate", "nothing"), "There is nothing to evaluate under the name 'nothing'"),
+        (("evaluate", "own:build", "--data", "pics", "--eps", "8"), "write eps=8/255"),
+        (("evaluate", "own:build", "--data", "pics", "--eps", "8/x"), "--eps is a number or a fraction"),
+        (("evaluate", "own:build", "--data", "pics", "--shard", "3/2"), "--shard is i/n with i from 1 to n"),
+        (("evaluate", "own:build", "--data", "pics", "--suite", "papers"), "Did you mean paper?"),
+        (("evaluate", "own:build", "--data", "pics", "--budget", "quik"), "Did you mean quick?"),
+        (("evaluate", "own:build", "--data", "pics", "--norm", "L1"), "There is no norm 'L1'"),
+        (("evaluate", "defense", "--data", "pics"), "--trust"),
+        (("evaluate", "own:build_number", "--data", "pics"), "not a classifier that can be called"),
+        (("attack", "own:build", "--data", "pics", "--attack", "pdg", "--out", "x.npz"), "Did you mean pgd?"),
+        (("attack", "own:build", "--data", "pics", "--set", "step=3", "--out", "x.npz"), "has no setting 'step'"),
+        (("attack", "own:build", "--data", "pics", "--set", "steps", "--out", "x.npz"), "--set takes key=value"),
+        (("attack", "own:build", "--data", "pics", "--attack", "decoy", "--out", "x.npz"), "Use PGD or AutoAttack"),
+        (("attack", "own:build", "--data", "pics", "--out", "pics"), "is already there"),
+    ],
+)
+def test_bad_words_give_one_sentence_and_change_nothing(place: Path, words: tuple[str, ...], says: str) -> None:
+    before = snapshot(place)
+    assert says in alu(place, *words).sentence()
+    assert snapshot(place) == before

@@ -63,6 +63,7 @@ def test_autoattack_is_identical_to_the_library(version: str, norm: str) -> None
     found = attack(model, images, labels)
     assert torch.equal(found, expected)
     assert 0 < share_right(model, found, labels) < share_right(model, images, labels), "every attack has to run"
+    assert attack.batches(7) == [slice(0, 7)], "survivors are batched anew by the library"
 
 
 def library_attack(ours: PyAutoAttack, model: nn.Module) -> Any:
@@ -123,6 +124,18 @@ def test_nothing_is_left_behind(name: str, capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == ("", "")
 
 
+def test_logits_belong_to_the_model() -> None:
+    model, images, labels = problem()
+    kept: list[Tensor] = []
+
+    def remembering(at: Tensor) -> Tensor:
+        kept.append(model(at).detach())
+        return kept[-1]
+
+    Square(queries=5)(remembering, images, labels)
+    assert all(logits.isfinite().all() for logits in kept), "Square marks the label with -inf"
+
+
 class Dynamic(SmoothClassifier):
     """Takes a gradient step of its own before it answers."""
 
@@ -151,6 +164,7 @@ def test_flags_are_kept_and_do_not_stick() -> None:
     plain = SmoothClassifier(SHAPE, 10)
     assert flags(plain) == ()
     checks.funcs["grad"] = 7  # what an earlier, direct use leaves behind
+    assert flags(plain) == ()
     (dynamic,) = flags(Dynamic(SHAPE, 10))
     assert dynamic.startswith("it seems to be a dynamic defense!")
     assert not any(checks.funcs.values())

@@ -55,6 +55,9 @@ def test_a_wrong_image_stays_and_seeds_differ() -> None:
     labels[3] = 1 - labels[3]
     found = HopSkipJump(eps=0.5, steps=2, queries=5)(model, images, labels)
     assert torch.equal(found[3], images[3])
+    asked = Asked(model)
+    assert torch.equal(HopSkipJump(eps=0.5)(asked, images, 1 - model(images).argmax(1)), images)
+    assert asked.queries <= 50, "nobody walks"
     assert not torch.equal(HopSkipJump(eps=0.5, steps=2, queries=5, seed=1)(model, images, labels), found)
 
 

@@ -12,6 +12,7 @@ from alu.detectors import LogitShift
 from alu.errors import UsageError
 from alu.purifiers import BitDepth, LatentVAE
 from alu.rng import generator
+from tests.conftest import SmoothClassifier
 from tests.contracts.parts import LinearClassifier, images_like, small_vae
 from tests.unit.test_attacks import SHAPE, TwoClasses, known_optimum
 
@@ -69,7 +70,7 @@ def test_wrong_draws_are_one_sentence() -> None:
 
 
 def defense(grad_mode: str = "unrolled") -> Defense:
-    made = Defense(LinearClassifier(SHAPE, 4), BitDepth(2), LogitShift(0.1), "purified", grad_mode=grad_mode)
+    made = Defense(SmoothClassifier(SHAPE, 4), BitDepth(1), LogitShift(0.1), "purified", grad_mode=grad_mode)
     return made.calibrate(images_like(40, SHAPE, seed=3))
 
 
@@ -97,7 +98,7 @@ def test_a_view_has_another_gradient_and_the_same_answer() -> None:
 
 
 def test_bpda_by_hand() -> None:
-    """For a linear classifier the gradient at the purified image is the weight; so one step is known."""
+    """One step along the gradient at the purified image."""
     model, images = defense("blind"), images_like(4, SHAPE)
     labels = model.decide(images).label
     attack = BPDAEOT(steps=1, step_size=0.05, eps=0.05, random_start=False, loss="margin", draws=2)
@@ -108,6 +109,8 @@ def test_bpda_by_hand() -> None:
     (expected,) = torch.autograd.grad((others - logits.gather(1, labels[:, None]).squeeze(1)).sum(), at)
     assert torch.equal(found, (images + 0.05 * expected.sign()).clamp(0, 1))
     assert model.grad_mode == "blind"
+    blind = PGD(steps=1, step_size=0.05, eps=0.05, random_start=False, loss="margin")
+    assert not torch.equal(blind(model, images, labels), found), "it has to matter where the gradient is taken"
 
 
 def test_bpda_passes_what_has_no_gradient() -> None:

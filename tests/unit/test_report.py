@@ -299,6 +299,8 @@ def test_every_diagnostic_there_is_has_an_explanation() -> None:
     made = set(re.findall(r'Diagnostic\(\s*"([a-z-]+)"', texts)) | set(re.findall(r'"([a-z-]+)": \(\w+, "', texts))
     assert {"black-box", "noise", "batch-size", "eps-large"} <= made
     assert made <= set(EXPLAINED)
+    documented = (source.parents[2] / "docs" / "diagnostics.md").read_text()
+    assert set(re.findall(r"^## ([a-z-]+)$", documented, re.M)) == set(EXPLAINED)
 
 
 def test_where_the_numbers_come_from(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from alu.attacks import adaptive
 from alu.attacks.adaptive.stealth import FoolAndHide, without
-from alu.attacks.adaptive.view import Level, View, either_branch, levels, ranked, twin
+from alu.attacks.adaptive.view import Level, View, either_branch, levels, other_class, ranked, twin
 from alu.attacks.goals import fooled, margin
 from alu.errors import UsageError
 from alu.rng import generator
@@ -122,7 +122,9 @@ def test_the_soft_output_hardens_into_the_rule() -> None:
 
 def test_classes_are_ranked_without_the_label() -> None:
     logits = torch.tensor([[1.0, 5.0, 3.0], [9.0, 2.0, 4.0]])
-    assert ranked(logits, torch.tensor([1, 0])).tolist() == [[2, 0], [2, 1]]
+    labels = torch.tensor([1, 0])
+    assert ranked(logits, labels).tolist() == [[2, 0], [2, 1]]
+    assert other_class(logits, labels, 1).tolist() == other_class(logits, labels, 7).tolist() == [0, 1]
 
 
 def test_what_is_left_of_a_vector_is_orthogonal() -> None:

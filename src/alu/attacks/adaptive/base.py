@@ -33,8 +33,9 @@ class AdaptiveAttack(Attack):
         budget: str = "standard",
         levels: Sequence[Level] | None = None,
         batch_size: int = 100,
+        lattice: bool = False,
     ) -> None:
-        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size)
+        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, lattice=lattice)
         self.steps, self.budget, self.levels = steps, budget, levels
 
     @abstractmethod

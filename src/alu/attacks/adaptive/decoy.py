@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
-from alu.attacks.adaptive.view import Level, ranked
+from alu.attacks.adaptive.view import Level, other_class
 from alu.attacks.base import Attack
 from alu.attacks.goals import cross_entropy, margin
 from alu.decision import Evidence
@@ -22,7 +22,7 @@ class WrongLabel(ViewGoal):
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int) -> None:
         super().__init__(defense, labels, Level("bpda"), "Decoy")
         with torch.no_grad():
-            self.wrong = ranked(self.view.before(images), labels)[:, rank]
+            self.wrong = other_class(self.view.before(images), labels, rank)
 
     def loss(self, images: Tensor) -> Tensor:
         """How unlikely the wrong label looks."""

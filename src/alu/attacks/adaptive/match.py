@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
-from alu.attacks.adaptive.view import Level, ranked
+from alu.attacks.adaptive.view import Level, other_class
 from alu.attacks.base import Attack
 from alu.errors import UsageError
 
@@ -49,7 +49,7 @@ class LookAlike(ViewGoal):
         super().__init__(defense, labels, level, "Match")
         with torch.no_grad():
             here, known = defense.evidence(images), guides_seen(defense, guides, guide_labels)
-            wanted = ranked(here.post_logits, labels)[:, rank]
+            wanted = other_class(here.post_logits, labels, rank)
             # The nearest guide that the defence itself gives to the wanted class.
             apart = torch.cdist(here.post_logits, known[0])
             apart[wanted[:, None] != known[2][None, :]] = float("inf")

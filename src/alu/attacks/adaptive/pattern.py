@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
-from alu.attacks.adaptive.view import Level, entry, ranked
+from alu.attacks.adaptive.view import Level, entry, other_class
 from alu.attacks.base import Attack
 
 
@@ -22,7 +22,7 @@ class RaiseOther(ViewGoal):
         self.penalty = penalty
         with torch.no_grad():
             clean = self.view.before(images)
-        self.other = ranked(clean, labels)[:, rank]
+        self.other = other_class(clean, labels, rank)
         self.own = entry(clean, labels)
 
     def loss(self, images: Tensor) -> Tensor:

@@ -112,6 +112,12 @@ def ranked(logits: Tensor, labels: Tensor) -> Tensor:
     return logits.scatter(1, labels[:, None], float("-inf")).argsort(1, descending=True)[:, :-1]
 
 
+def other_class(logits: Tensor, labels: Tensor, rank: int) -> Tensor:
+    """The `rank`-th highest class but the label [N]; the last one where there are not so many."""
+    others = ranked(logits, labels)
+    return others[:, min(rank, others.shape[1] - 1)]
+
+
 def entry(logits: Tensor, at: Tensor) -> Tensor:
     """The logit of one class per image [N]."""
     return logits.gather(1, at[:, None]).squeeze(1)

@@ -67,9 +67,10 @@ def lengths_against_foolbox(model: nn.Module, count: int, searches: int, steps: 
     images, labels = test.images[kept], test.labels[kept]
     attacks = borrow("foolbox", "test", "attacks").attacks
     theirs = attacks.L2CarliniWagnerAttack(
-        binary_search_steps=searches, steps=steps, stepsize=0.01, initial_const=1.0, abort_early=False
+        binary_search_steps=searches, steps=steps, stepsize=0.002, initial_const=1.0, abort_early=False
     )
-    found = CarliniWagnerL2(searches=searches, steps=steps, lr=0.01, c=1.0)(model, images, labels)
+    # At the usual rate of 0.01 the first step alone crosses most boundaries, and any two attacks look alike.
+    found = CarliniWagnerL2(searches=searches, steps=steps, lr=0.002, c=1.0)(model, images, labels)
     others = foolbox_attack(model, theirs, images, labels, None)
     medians = []
     for adversarial in (found, others):
@@ -87,5 +88,6 @@ def test_pgd_is_as_strong_as_foolbox(shared_data: Path) -> None:
 
 def test_carlini_wagner_is_as_short_as_foolbox(shared_data: Path) -> None:
     ours, theirs = lengths_against_foolbox(third_party_resnet20(shared_data), 24, 2, 30)
-    assert ours <= 1.1 * theirs, (ours, theirs)
-    assert ours < 1
+    # The two do the same arithmetic, so a tenth would hide a fault on so few images.
+    assert ours <= 1.02 * theirs, (ours, theirs)
+    assert ours < 0.2

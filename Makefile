@@ -32,6 +32,7 @@ check: setup
 bench: setup
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/attacks.py
+	$(BIN)/python bench/training.py
 
 clean:
 	rm -rf $(VENV) demo

@@ -97,7 +97,10 @@ def test_adversarial_images_as_files(place: Path, tmp_path: Path, suffix: str) -
         (("evaluate", "own:build_number", "--data", "pics"), "not a classifier that can be called"),
         (("attack", "own:build", "--data", "pics", "--attack", "pdg", "--out", "x.npz"), "Did you mean pgd?"),
         (("attack", "own:build", "--data", "pics", "--set", "step=3", "--out", "x.npz"), "has no setting 'step'"),
-        (("attack", "own:build", "--data", "pics", "--set", "steps", "--out", "x.npz"), "--set takes key=value"),
+        (
+            ("attack", "own:build", "--data", "pics", "--set", "steps", "--out", "x.npz"),
+            "expected KEY=VALUE, such as",
+        ),
         (("attack", "own:build", "--data", "pics", "--attack", "decoy", "--out", "x.npz"), "Use PGD or AutoAttack"),
         (("attack", "own:build", "--data", "pics", "--out", "pics"), "is already there"),
     ],

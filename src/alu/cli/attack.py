@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alu.cli.evaluate import parse_eps
-from alu.cli.options import Device, Seed, checked_device
+from alu.cli.options import Device, Seed, checked_device, parse_eps, parse_settings
 from alu.cli.stages import stages
 from alu.errors import UsageError
 
@@ -49,7 +48,7 @@ def attack(
     writes_pictures = out.suffix not in (".npz", ".pt")
     if out.exists() and (out.is_dir() != writes_pictures or (writes_pictures and any(out.iterdir()))):
         raise UsageError(f"{out} is already there and is not an empty folder. Choose another --out.")
-    settings = {**parse_settings(set or []), "norm": norm, "eps": parse_eps(eps), "seed": seed}
+    settings = {**parse_settings(set or [], "steps=50"), "norm": norm, "eps": parse_eps(eps), "seed": seed}
     # Pictures have 8 bits; anything finer would be lost between the attack and the file.
     search = make_attack(name, **settings, lattice=lattice or writes_pictures)
     where = checked_device(device)
@@ -62,30 +61,6 @@ def attack(
     wrong = int(fooled(model, found, images.labels.to(where)).sum())
     write_images(out, found.cpu(), images)
     sys.stdout.write(f"{wrong} of {len(images)} images are answered wrongly. Written to {out}.\n")
-
-
-def parse_settings(words: list[str]) -> dict[str, Any]:
-    """Numbers, fractions, yes/no and words from "key=value"."""
-    found: dict[str, Any] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set takes key=value, such as steps=50; {word!r} is not.")
-        found[key] = _value(text)
-    return found
-
-
-def _value(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return parse_eps(text)
-    except UsageError:
-        return text
 
 
 def write_images(out: Path, found: Tensor, images: Dataset) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.options import Device, Seed, checked_device
+from alu.cli.options import Device, Seed, checked_device, parse_eps
 from alu.cli.stages import stages
 from alu.errors import AluError, UsageError
 
@@ -79,15 +79,6 @@ def parse_threat(norm: str, eps: str) -> ThreatModel:
     from alu.threat import ThreatModel
 
     return ThreatModel(norm, parse_eps(eps))
-
-
-def parse_eps(text: str) -> float:
-    """A number from "8/255" or "0.03"."""
-    above, slash, below = text.partition("/")
-    try:
-        return float(above) / float(below) if slash else float(above)
-    except (ValueError, ZeroDivisionError) as error:
-        raise UsageError(f"--eps is a number or a fraction such as 8/255; {text!r} is neither.") from error
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json
+import re
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,3 +28,30 @@ def checked_device(device: str) -> torch.device:
     except Exception as error:  # each kind of device is missing in its own way
         raise UsageError(f"There is no device {device!r} on this machine. Use --device cpu.") from error
     return made
+
+
+def parse_eps(text: str) -> float:
+    """A number from "8/255" or "0.03"."""
+    above, slash, below = text.partition("/")
+    try:
+        return float(above) / float(below) if slash else float(above)
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"--eps is a number or a fraction such as 8/255; {text!r} is neither.") from error
+
+
+def parse_settings(words: list[str], example: str) -> dict[str, Any]:
+    """Settings from KEY=VALUE words; a value is a number, a fraction, true, false, a list, or text."""
+    settings: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {word}: expected KEY=VALUE, such as --set {example}.")
+        settings[key] = _value(value)
+    return settings
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return parse_eps(text) if re.fullmatch(r"[\d.]+/[\d.]+", text) else text

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from alu.cli.data import parse_size
-from alu.cli.options import Device, checked_device
+from alu.cli.options import Device, checked_device, parse_settings
 from alu.cli.stages import stages
 from alu.errors import UsageError
 
@@ -53,7 +52,7 @@ def train(
 
     folder = out or Path("runs") / name
     made = recipe(name)
-    run = made.run(folder, device, root, data, parse_size(size), **parsed(change or []))
+    run = made.run(folder, device, root, data, parse_size(size), **parse_settings(change or [], "epochs=3"))
     run.every = every
     first = os.environ.get("RANK", "0") == "0"
     with stages(shown=first) as watch:
@@ -62,20 +61,6 @@ def train(
         path = keep(run, made.task, shlex.join(["alu", *sys.argv[1:]]), figures)
         said = ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in figures.items())
         typer.echo(f"{name}, held out: {said}. Saved as {path}; alu.models.load_file opens it.")
-
-
-def parsed(changes: list[str]) -> dict[str, Any]:
-    """Settings from KEY=VALUE words; a value is a number, true, false, a list, or text."""
-    settings: dict[str, Any] = {}
-    for change in changes:
-        key, equals, value = change.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set {change}: expected KEY=VALUE, such as --set epochs=3.")
-        try:
-            settings[key] = json.loads(value)
-        except json.JSONDecodeError:
-            settings[key] = value
-    return settings
 
 
 def _print_recipes() -> None:

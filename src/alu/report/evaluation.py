@@ -33,7 +33,7 @@ def html(results: list[Result]) -> str:
     if len(results) > 1:
         body += [f"<h1>{len(results)} evaluations side by side</h1>", *_compared(results)]
     for index, result in enumerate(results):
-        body += _chapter(index, result, "h1")
+        body += _chapter(index, result)
     return page.page(judged(results[0]) if len(results) == 1 else "alu: evaluations side by side", body)
 
 
@@ -48,7 +48,7 @@ def _compared(results: list[Result]) -> list[str]:
     ]
 
 
-def _chapter(index: int, result: Result, heading: str) -> list[str]:
+def _chapter(index: int, result: Result) -> list[str]:
     """All about one result; keys and anchors begin with its number."""
     key = f"result-{index}"
     sections = {
@@ -63,7 +63,7 @@ def _chapter(index: int, result: Result, heading: str) -> list[str]:
     }
     marks = "".join(f'<span class="stamp">{escape(stamp)}</span>' for stamp in stamps(result))
     return [
-        f'<header id="{key}">{marks}<{heading}>{escape(judged(result))}</{heading}></header>',
+        f'<header id="{key}">{marks}<h1>{escape(judged(result))}</h1></header>',
         '<p class="soft">alu · every figure with its number of images and its 95 % Wilson interval</p>',
         _contents(key, [name for name, parts in sections.items() if parts]),
         f'<h2 id="{key}-found">What was found</h2>',

@@ -47,7 +47,8 @@ td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); white-s
 .example figure { margin: 0; font-size: .78rem; color: var(--soft); } .example img { width: 100%; aspect-ratio: 1;
   image-rendering: pixelated; display: block; border-radius: 4px; }
 .example .say { grid-column: 1 / -1; margin: 0; max-width: none; }
-svg { max-width: 100%; height: auto; display: block; }
+svg { max-width: 100%; height: auto; display: block; } .example svg { max-width: 26rem; }
+* + header { margin-top: 4rem; border-top: 3px solid var(--line); padding-top: 1.6rem; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--soft); } svg .title { font-size: 12.5px; fill: var(--ink); }
 svg .true { font-weight: 700; fill: var(--ink); } svg .grid { stroke: var(--line); } svg .axis { stroke: #99a; }
 details { border-bottom: 1px solid var(--line); padding: .5rem 0; } summary { cursor: pointer; }

@@ -241,5 +241,7 @@ def test_settings_out_of_range() -> None:
     for words, says in (({"suite": "adaptiv"}, "Did you mean adaptive"), ({"budget": "fast"}, "There is no budget")):
         with pytest.raises(UsageError, match=says):
             evaluate(toy_defense(), toy_data(2), THREAT, **words)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="2 images are 1 blocks of 50, too few for 2 shards"):
+        evaluate(toy_defense(), toy_data(2), THREAT, shard=(0, 2))
     with pytest.raises(UsageError, match="i from 1 to n"):
         evaluate(toy_defense(), toy_data(2), THREAT, shard=(2, 2))

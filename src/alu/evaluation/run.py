@@ -93,6 +93,11 @@ def _prepared(
         raise UsageError("There is nothing to evaluate on: the data set is empty.")
     if not 0 <= shard[0] < shard[1]:
         raise UsageError(f"A shard is i/n with i from 1 to n; this is {shard[0] + 1}/{shard[1]}.")
+    blocks = (len(dataset) + choices[-1] - 1) // choices[-1]
+    if shard[1] > blocks:
+        raise UsageError(
+            f"{len(dataset)} images are {blocks} blocks of {choices[-1]}, too few for {shard[1]} shards. Use fewer shards."
+        )
     device = _device(subject.model)
     images, labels = dataset.images.to(device), dataset.labels.to(device)
     check_images(images, "evaluate")

@@ -96,7 +96,7 @@ def _prepared(
     blocks = (len(dataset) + choices[-1] - 1) // choices[-1]
     if shard[1] > blocks:
         raise UsageError(
-            f"{len(dataset)} images are {blocks} blocks of {choices[-1]}, too few for {shard[1]} shards. Use fewer shards."
+            f"{len(dataset)} images are {blocks} blocks of {choices[-1]}, too few for {shard[1]} shards. Use fewer."
         )
     device = _device(subject.model)
     images, labels = dataset.images.to(device), dataset.labels.to(device)

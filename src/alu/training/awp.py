@@ -33,15 +33,14 @@ class AWP(Objective):
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The inner objective's loss at the perturbed weights, on images found at the unperturbed ones."""
         found = self.inner.attack(model, batch)
-        weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        weights = {
+            name: weight for name, weight in model.named_parameters() if weight.requires_grad and weight.ndim > 1
+        }
         there, _ = self.inner.loss_on(model, batch, found)
-        # Of all weights, though only kernels move: torch's batch norm, channels-last on a CPU, crashes the process when
-        # its own weights need no gradient.
         gradients = torch.autograd.grad(there, list(weights.values()))
         moved = {
             name: weight + self.ascent(weight.detach(), _of_all(gradient))
             for (name, weight), gradient in zip(weights.items(), gradients, strict=True)
-            if weight.ndim > 1
         }
         return self.inner.loss_on(_At(model, moved), batch, found)
 

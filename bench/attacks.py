@@ -1,6 +1,6 @@
 """What PGD-20 costs beside its forward and backward passes, and beside foolbox, measured in one run.
 
-Usage: python bench/attacks.py [--images 500] [--rounds 5] [--out bench/results/attacks.json]
+Usage: python bench/attacks.py [--images 500] [--rounds 2] [--out bench/results/attacks.json]
 """
 
 from __future__ import annotations
@@ -27,46 +27,42 @@ STEPS, EPS, BATCH = 20, 8 / 255, 100
 
 def by_hand(model: torch.nn.Module, images: Tensor, labels: Tensor) -> None:
     """The passes alone: no steps, no projection, no random start."""
-    for part, wanted in zip(images.split(BATCH), labels.split(BATCH), strict=True):
-        at = part.clone().requires_grad_(True)
-        for _ in range(STEPS):
-            loss = torch.nn.functional.cross_entropy(model(at), wanted, reduction="sum")
-            torch.autograd.grad(loss, at)
+    at = images.clone().requires_grad_(True)
+    for _ in range(STEPS):
+        loss = torch.nn.functional.cross_entropy(model(at), labels, reduction="sum")
+        torch.autograd.grad(loss, at)
 
 
-def rows(model: torch.nn.Module, images: Tensor, labels: Tensor) -> dict[str, Callable[[], Any]]:
+def rows(model: torch.nn.Module) -> dict[str, Callable[[Tensor, Tensor], Any]]:
     seen = to_foolbox(model)
     theirs = borrow("foolbox", "bench", "attacks").attacks.LinfPGD(abs_stepsize=EPS / 4, steps=STEPS)
     ours = PGD(eps=EPS, steps=STEPS, batch_size=BATCH)
-
-    def foolbox() -> None:
-        for part, wanted in zip(images.split(BATCH), labels.split(BATCH), strict=True):
-            theirs.run(seen, part, wanted, epsilon=EPS)
-
     return {
-        "forward and backward passes": lambda: by_hand(model, images, labels),
-        "alu": lambda: ours(model, images, labels),
-        "foolbox": foolbox,
+        "forward and backward passes": lambda images, labels: by_hand(model, images, labels),
+        "alu": lambda images, labels: ours(model, images, labels),
+        "foolbox": lambda images, labels: theirs.run(seen, images, labels, epsilon=EPS),
     }
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:
-    """Medians over rounds that take every row in turn, so that a slow minute of the machine falls on all alike."""
+    """Every batch goes through all rows in turn, so that a slow minute of the machine falls on all alike."""
     model = models.load("cifar10-standard").eval()
-    test = data.sample("test")
-    calls = rows(model, test.images[:count], test.labels[:count])
+    test = data.sample("test").draw(count)
+    batches = list(zip(test.images.split(BATCH), test.labels.split(BATCH), strict=True))
+    calls = rows(model)
     times: dict[str, list[float]] = {name: [] for name in calls}
-    by_hand(model, test.images[:BATCH], test.labels[:BATCH])
+    by_hand(model, *batches[0])
     for _ in range(rounds):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
+        for images, labels in batches:
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call(images, labels)
+                times[name].append(time.perf_counter() - start)
     passes, ours, theirs = times.values()
     return {
         "images": count,
-        "seconds": {name: round(statistics.median(found), 2) for name, found in times.items()},
-        # Ratios within one round, then their median: the machine's speed drifts, the ratio much less.
+        "seconds": {name: round(sum(found) / rounds, 2) for name, found in times.items()},
+        # Ratios within one batch, then their median: the machine's speed drifts, the ratio much less.
         "alu_to_passes": round(statistics.median(a / b for a, b in zip(ours, passes, strict=True)), 3),
         "alu_to_foolbox": round(statistics.median(a / b for a, b in zip(ours, theirs, strict=True)), 3),
     }
@@ -75,7 +71,7 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=500)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "attacks.json")
     options = parser.parse_args()
     result = {

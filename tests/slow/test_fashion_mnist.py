@@ -56,7 +56,7 @@ def test_fit_on_fashion_mnist(tmp_path: Path) -> None:
     assert detected >= 0.7, detected
     print(f"bare {before:.3f}, defended {after:.3f}, detected {detected:.3f}")
 
-    answers = run(alu, "predict", "defense", "pictures/Sandal", "--trust", "--format", "jsonl").splitlines()
+    answers = run(alu, "predict", "defense", "pictures/sandal", "--trust", "--format", "jsonl").splitlines()
     rows = [json.loads(line) for line in answers]
-    assert len(rows) == len(list((tmp_path / "pictures" / "Sandal").iterdir()))
-    assert sum(row["class"] == "Sandal" for row in rows) / len(rows) >= 0.85
+    assert len(rows) == len(list((tmp_path / "pictures" / "sandal").iterdir()))
+    assert sum(row["class"] == "sandal" for row in rows) / len(rows) >= 0.85

@@ -152,7 +152,7 @@ def test_ctrl_c_and_resume(place: Path, tmp_path: Path) -> None:
     assert ours.keys() == theirs.keys()
     assert all(bool((ours[name] == theirs[name]).all()) for name in ours)
     other = alu(place, "fit", *OWN, "--epochs", 26, "--out", tmp_path / "other", "--checkpoint", kept)
-    assert "belongs to a run with other settings" in other.sentence()
+    assert "belongs to another run: epochs was 25 and is now 26" in other.sentence()
 
 
 def test_ctrl_c_without_a_checkpoint_leaves_nothing(place: Path, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def load_checkpoint(
     if before != now:
         raise StorageError(
             f"{path} belongs to another run: {', '.join(_differences(before, now))}. "
-            "Go on with the old settings, or choose another folder (--out)."
+            "Go on with the old settings, or choose another folder."
         )
     model.load_state_dict(_part(tensors, "model."))
     if average is not None:

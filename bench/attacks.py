@@ -21,6 +21,7 @@ from alu.attacks import PGD
 from alu.attacks.borrowed import borrow
 from alu.integrations import to_foolbox
 from alu.provenance import provenance
+from alu.storage import write_json
 
 STEPS, EPS, BATCH = 20, 8 / 255, 100
 
@@ -81,8 +82,7 @@ def main() -> None:
         **measure(options.images, options.rounds),
         "measured with": provenance(0),
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=2) + "\n")
+    write_json(options.out, result)
     print(json.dumps(result, indent=2))
 
 

@@ -17,6 +17,7 @@ from alu import Defense, data, models
 from alu.detectors import LogitShift
 from alu.provenance import provenance
 from alu.purifiers import PCA, LatentVAE
+from alu.storage import write_json
 
 STEPS = (0, 10, 50, 200)
 
@@ -73,8 +74,7 @@ def main() -> None:
         "batches": [measure(batch, options.repeats) for batch in (1, 64)],
         "measured with": provenance(0),
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=2) + "\n")
+    write_json(options.out, result)
     print(json.dumps(result, indent=2))
 
 

@@ -17,6 +17,7 @@ from torch import nn
 
 from alu import data
 from alu.provenance import provenance
+from alu.storage import write_json
 from alu.training.batches import Batch, batches
 from alu.training.loop import Run, train
 from alu.training.objectives import Objective
@@ -102,8 +103,7 @@ def main() -> None:
         "recipes": [measure(name, options.rounds, options.steps) for name in RECIPES],
         "measured with": provenance(0),
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=2) + "\n")
+    write_json(options.out, result)
     print(json.dumps(result, indent=2))
 
 

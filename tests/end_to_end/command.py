@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 SERVER = """
 import gc, json, os, sys
@@ -103,6 +108,21 @@ def _server() -> tuple[subprocess.Popen[str], str]:
 
     atexit.register(stop)
     return server, folder.name
+
+
+@contextmanager
+def disk_of(size: str, folder: Path) -> Iterator[Path]:
+    """A real file system of this size (such as "64k"), so that a full disk is a full disk."""
+    disk = folder / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    words = [str(mount), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
+    if mount is None or subprocess.run(words, check=False, capture_output=True).returncode:
+        pytest.skip(f"needs the right to mount a tmpfs of {size}, which this user does not have")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int]]:

@@ -7,7 +7,6 @@ import pickle
 import resource
 import shutil
 import struct
-import subprocess
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from PIL import Image
 from alu import models
 from alu.errors import UntrustedError
 from alu.training.recipes import seeded
-from tests.end_to_end.command import alu, fresh, snapshot
+from tests.end_to_end.command import alu, disk_of, fresh, snapshot
 from tests.end_to_end.own_classifier import stripes, write_classifier, write_pictures
 
 
@@ -228,13 +227,8 @@ def test_a_file_that_may_not_grow(place: Path, tmp_path: Path, purifier: str) ->
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = shutil.which("mount")
-    if mount is None or subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=False).returncode:
-        pytest.skip("needs the right to mount a tmpfs of 64 kB, which this user does not have")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
+    with disk_of("64k", tmp_path) as disk:
+        yield disk
 
 
 def test_no_disk_space(place: Path, tiny_disk: Path) -> None:

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from alu import data, models
-from tests.end_to_end.command import ENVIRONMENT, alu, fresh, snapshot, start
+from tests.end_to_end.command import ENVIRONMENT, alu, disk_of, fresh, snapshot, start
 from tests.end_to_end.own_classifier import stripes, write_classifier, write_pictures
 from tests.end_to_end.test_bad_input import small_files_only
 
@@ -125,13 +125,8 @@ def test_a_file_that_may_not_grow(place: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = shutil.which("mount")
-    if mount is None or subprocess.run([mount, "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], check=False).returncode:
-        pytest.skip("needs the right to mount a tmpfs of 3 MB, which this user does not have")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
+    with disk_of("3m", tmp_path) as disk:
+        yield disk
 
 
 def test_a_full_disk(place: Path, small_disk: Path) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
 from alu.attacks import PGD
@@ -124,4 +123,3 @@ def test_every_diagnostic_is_explained() -> None:
     result = evaluate(toy_defense(), toy_data(4), THREAT, budget="quick")
     for item in result.diagnostics:
         assert f"## {item.id}\n" in text, item.id
-    assert torch.get_num_threads() == 1

@@ -25,7 +25,7 @@ from alu.evaluation.suite import Entry, obliged, unmet
 from alu.purifiers import Blur
 from alu.purifiers.base import Traits
 from alu.threat import ThreatModel
-from tests.unit.toys import CLASSES, Toy, toy_data, toy_defense
+from tests.unit.toys import Toy, toy_data, toy_defense
 
 THREAT = ThreatModel("Linf", 0.1)
 
@@ -136,12 +136,10 @@ def test_an_interrupted_evaluation_goes_on_exactly(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "parts.json")
     work = tmp_path / "parts.json.work"
-    done = sorted(work.glob("block-*.json"))
-    assert len(done) == 2
-    before = [path.read_bytes() for path in done]
+    assert len(list(work.glob("block-*.json"))) == 2
     again = run(tmp_path / "parts.json")
     assert without_times(again) == without_times(whole)
-    assert before
+    assert StopAfter.calls == 4, "the first block, the stop, and the two blocks that were left"
     assert not work.exists()
 
 
@@ -235,7 +233,6 @@ def test_a_model_in_train_mode_is_judged_in_eval_mode_and_left_in_train_mode() -
 
 
 def test_settings_out_of_range() -> None:
-    assert CLASSES == 5
     with pytest.raises(UsageError, match=r"eps=8 is larger than the whole range.*8/255"):
         ThreatModel("Linf", 8)
     for words, says in (({"suite": "adaptiv"}, "Did you mean adaptive"), ({"budget": "fast"}, "There is no budget")):

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from alu.attacks.goals import Goal, Misclassify, Model
 from alu.attacks.gradient import GradientAttack
 from alu.errors import UsageError
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def shallow(module: Module) -> Module:
+    """A copy that shares every weight but whose attributes and parts can be replaced."""
+    made = copy.copy(module)
+    made.__dict__["_modules"] = dict(module._modules)
+    return made
 
 
 def with_grad_mode(defense: Any, grad_mode: str) -> Any:
@@ -19,7 +28,7 @@ def with_grad_mode(defense: Any, grad_mode: str) -> Any:
             f"with_grad_mode needs an alu.Defense; {type(defense).__name__} has no grad_mode. "
             "Wrap it: alu.Defense(classifier, purifier, detector)."
         )
-    made = copy.copy(defense)
+    made = shallow(defense)
     made.grad_mode = grad_mode
     return made
 

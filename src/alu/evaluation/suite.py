@@ -11,6 +11,7 @@ from torch import Tensor
 from alu.attacks import FGSM, MIM, PGD, Attack, CWLinf
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.transfer import OnAnother
+from alu.attacks.adaptive.view import smoothly_purified
 from alu.errors import UsageError, nearest
 from alu.evaluation.subject import Subject
 from alu.purifiers.base import Traits
@@ -123,12 +124,7 @@ def _oblivious(subject: Subject, plan: Plan) -> list[Entry]:
 
 def _surrogate(subject: Subject, plan: Plan) -> list[Entry]:
     """What the paper calls white-box: the gradient of f(D(E(x)))."""
-    defense = subject.defense
-    assert defense is not None
-
-    def reconstructed(images: Tensor) -> Tensor:
-        return defense.logits(defense.purifier.surrogate(images).clamp(0.0, 1.0))
-
+    reconstructed = smoothly_purified(subject.defense)
     about = "PGD-20 through encoder and decoder (for a filter, through the filter)"
     made = [Entry("surrogate pgd-20", "surrogate", about, OnAnother(reconstructed, PGD(steps=20, **plan.same)), True)]
     if plan.budget != "quick":

@@ -19,6 +19,7 @@ from alu import data, models
 from alu.attacks import PGD
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.pattern import case_three
+from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.base import Attack
 from alu.defense import Defense
 from alu.detectors import LogitShift
@@ -37,15 +38,6 @@ READINGS = {
 NAMES = ("Direct", "Decoy", "Boost", "Pattern", "Stealth", "Match", "Soft", "Trajectory", "Transfer", "Query")
 
 
-def surrogate_pgd(defense: Defense, images: Tensor, labels: Tensor, eps: float, seed: int) -> Tensor:
-    """What the paper calls white-box, for comparison."""
-
-    def reconstructed(shown: Tensor) -> Tensor:
-        return defense.logits(defense.purifier.surrogate(shown).clamp(0.0, 1.0))
-
-    return PGD(eps=eps, steps=20, seed=seed)(reconstructed, images, labels)
-
-
 def run(
     purifier: str, n: int, budget: str, seed: int, eps: float = 8 / 255, say: Callable[[str], object] = lambda _: None
 ) -> dict[str, Any]:
@@ -59,7 +51,7 @@ def run(
         made: Purifier = PCA.bundled("cifar10-pca") if purifier == "pca" else LatentVAE("cifar10-vae", steps=20)
         defense = Defense(models.load("cifar10-standard"), made, LogitShift(), rule, reference).calibrate(calibration)
         rows[reading] = {"clean": judged(defense, test.images, test.labels)}
-        shown = surrogate_pgd(defense, test.images, test.labels, eps, seed)
+        shown = PGD(eps=eps, steps=20, seed=seed)(smoothly_purified(defense), test.images, test.labels)
         rows[reading]["surrogate PGD-20"] = judged(defense, shown, test.labels)
         for name in NAMES:
             started = time.perf_counter()

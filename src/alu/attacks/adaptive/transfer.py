@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack
+from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.base import Attack
 from alu.attacks.goals import Model
 from alu.attacks.gradient import MIM, PGD
@@ -43,12 +44,7 @@ class Transfer(AdaptiveAttack):
 
     def sources(self, defense: Any) -> list[Model]:
         """What the images are made on."""
-
-        def smoothly_purified(images: Tensor) -> Tensor:
-            logits: Tensor = defense.logits(defense.purifier.surrogate(images).clamp(0.0, 1.0))
-            return logits
-
-        return [defense.logits, smoothly_purified, *self.others]
+        return [defense.logits, smoothly_purified(defense), *self.others]
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Every source at every strength, the full strength first."""

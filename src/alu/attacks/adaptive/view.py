@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from alu.attacks.goals import margin
+from alu.attacks.bpda import shallow, with_grad_mode
+from alu.attacks.goals import Model, margin
 from alu.decision import Evidence
 from alu.errors import UsageError
-
-Module = TypeVar("Module", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -28,17 +26,9 @@ class Level:
         return self.grad_mode if self.steps is None else f"{self.grad_mode}, N={self.steps}"
 
 
-def shallow(module: Module) -> Module:
-    """A copy that shares every weight but whose attributes and parts can be replaced."""
-    made = copy.copy(module)
-    made.__dict__["_modules"] = dict(module._modules)
-    return made
-
-
 def twin(defense: Any, level: Level) -> Any:
     """The same defence with another gradient and, where it makes steps, with at most `level.steps` of them."""
-    made = shallow(defense)
-    made.grad_mode = level.grad_mode
+    made = with_grad_mode(defense, level.grad_mode)
     deployed = getattr(defense.purifier, "steps", None)
     if deployed is not None and level.steps is not None and level.steps < deployed:
         made.purifier = shallow(defense.purifier)
@@ -95,6 +85,16 @@ class View:
             return torch.ones(len(evidence), device=evidence.images.device)
         limits: Tensor = detector.thresholds(evidence).abs().clamp_min(1e-6).to(evidence.images)
         return limits
+
+
+def smoothly_purified(defense: Any) -> Model:
+    """f(D(E(x))), or f after a filter's smooth stand-in: what the paper calls white-box, and a source of transfer."""
+
+    def logits(images: Tensor) -> Tensor:
+        found: Tensor = defense.logits(defense.purifier.surrogate(images).clamp(0.0, 1.0))
+        return found
+
+    return logits
 
 
 def require_evidence(model: Any, who: str) -> None:

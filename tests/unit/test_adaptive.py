@@ -9,12 +9,12 @@ import torch
 
 from alu.attacks import adaptive
 from alu.attacks.adaptive.stealth import FoolAndHide, without
-from alu.attacks.adaptive.view import Level, View, either_branch, levels, other_class, ranked, twin
+from alu.attacks.adaptive.view import Level, View, either_branch, levels, other_class, ranked, smoothly_purified, twin
 from alu.attacks.goals import fooled, margin
 from alu.errors import UsageError
 from alu.rng import generator
 from alu.threat import ThreatModel
-from tests.unit.toys import Toy, toy_data, toy_defense, toy_images, toy_vae
+from tests.unit.toys import Toy, toy_asymmetric, toy_data, toy_defense, toy_images, toy_vae
 
 EVERY = ("Boost", "Decoy", "Direct", "Match", "Pattern", "Query", "Soft", "Stealth", "Trajectory", "Transfer")
 READINGS = (("alu", "input"), ("alu", "reconstruction"), ("purified", "input"), ("abstain", "input"))
@@ -39,6 +39,26 @@ def test_every_attack_works_on_every_reading_and_stays_inside(name: str, rule: s
     assert torch.equal(state, torch.random.get_rng_state())
     assert all(parameter.grad is None for parameter in defense.parameters())
     assert defense.grad_mode == "unrolled"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_attack_works_where_features_are_purified(name: str) -> None:
+    defense, images = toy_asymmetric("reconstruction"), toy_images(4)
+    labels = defense.decide(images).label
+    found = made(name, steps=3)(defense, images, labels)
+    assert bool(ThreatModel("Linf", 0.15).contains(found, images).all())
+
+
+def test_features_are_not_clipped_like_images() -> None:
+    # An attacker who clips what the deployed path does not attacks something weaker.
+    defense, images = toy_asymmetric("reconstruction"), toy_images(3)
+    still = twin(defense, Level("surrogate", 0))
+    seen = still.evidence(images)
+    assert float(seen.purified.min()) < -0.05, "features must leave [0, 1] for this to mean anything"
+    torch.testing.assert_close(View(defense, Level(), "test").before(images), seen.pre_logits)
+    torch.testing.assert_close(smoothly_purified(defense)(images), seen.post_logits)
+    path = defense.purifier.trajectory(images, 2)  # type: ignore[operator]
+    torch.testing.assert_close(path[-1], defense.purifier(images))
 
 
 @pytest.mark.parametrize("name", ["Boost", "Decoy", "Direct", "Pattern", "Stealth", "Trajectory"])

@@ -11,8 +11,9 @@ from alu import Defense
 from alu.data import Dataset
 from alu.decision import Evidence
 from alu.detectors import LogitShift
+from alu.models import asymmetric
 from alu.models.vae import VAE
-from alu.purifiers import Blur, LatentVAE, Purifier
+from alu.purifiers import Blur, InnerVAE, LatentVAE, Purifier
 from alu.rng import generator
 from alu.training.recipes import seeded
 
@@ -59,6 +60,14 @@ def toy_defense(rule: str = "alu", reference: str = "input", purifier: Purifier 
 def toy_vae(steps: int = 3) -> LatentVAE:
     """An untrained VAE: nothing it makes looks like anything, but every gradient is there."""
     return LatentVAE(seeded(lambda: VAE(channels=3, width=8, latent=4), 5).eval(), steps=steps, lr=1e-2)
+
+
+def toy_asymmetric(reference: str = "input") -> Defense:
+    """A classifier that reads an inner decoder layer: what is purified are features, which are no images."""
+    network = seeded(lambda: asymmetric(CLASSES, 3, latent=4, vae_width=16, width=8), 2).eval()
+    return Defense(network, InnerVAE(network, steps=3), LogitShift(0.05), "alu", reference).calibrate(
+        toy_images(60, seed=9)
+    )
 
 
 class ConstantSlope(torch.autograd.Function):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,11 +12,13 @@ from torch import Tensor, nn
 
 from alu import data, models
 from alu.attacks import PGD
+from alu.attacks.adaptive.view import smoothly_purified
 from alu.decision import Decision, Evidence
 from alu.defense import Defense, batched_logits
 from alu.detectors import LogitShift
+from alu.evaluation.examples import png
 from alu.provenance import provenance
-from alu.purifiers import PCA, LatentVAE, Purifier
+from alu.purifiers import PCA, LatentVAE
 
 Watcher = Callable[[str, int, int], None]
 ATTACKS = {
@@ -27,19 +27,6 @@ ATTACKS = {
     "decoy": "the same PGD-20 called with a wrong label: it makes the defence name that label",
     "surrogate": "PGD-20 through encoder and decoder: what the paper calls white-box",
 }
-
-
-class Reconstructed(nn.Module):
-    """The classifier on the VAE's reconstructions: what a surrogate attacker differentiates."""
-
-    def __init__(self, classifier: nn.Module, purifier: Purifier) -> None:
-        super().__init__()
-        self.classifier, self.purifier = classifier, purifier
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits of f(D(E(x)))."""
-        logits: Tensor = self.classifier(self.purifier.reconstruct(images))
-        return logits
 
 
 class Readings:
@@ -129,7 +116,7 @@ def attacked_images(
 ) -> dict[str, Tensor]:
     """The images of every column."""
     attack = PGD(eps=8 / 255, steps=20, seed=seed)
-    surrogate = Reconstructed(classifier, vae)
+    surrogate = smoothly_purified(Defense(classifier, vae, rule="purified"))
 
     wrong = (labels + 1) % 10
     return {
@@ -170,17 +157,8 @@ def _examples(attacked: dict[str, Tensor], decisions: dict[str, Decision], label
             shown.append({
                 "column": column, "true": int(labels[index]), "answer": int(decision.label[index]),
                 "flagged": bool(decision.flagged[index]), "score": round(float(decision.score[index]), 2),
-                "image": _png(image), "perturbation": _png(moved), "purified": _png(decision.purified[index]),
+                "image": png(image), "perturbation": png(moved), "purified": png(decision.purified[index]),
                 "before": [round(float(v), 3) for v in decision.pre_logits[index]],
                 "after": [round(float(v), 3) for v in decision.post_logits[index]],
             })  # fmt: skip
     return shown
-
-
-def _png(image: Tensor) -> str:
-    from PIL import Image
-
-    pixels = (image.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

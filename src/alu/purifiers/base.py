@@ -97,9 +97,9 @@ class Purifier(nn.Module, ABC):
 
     def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
         """Purified images with a gradient by `surrogate`, `unrolled` or `implicit`, which agree for a filter."""
-        again = self._clipped(self.reconstruct(images)) if reconstruct else None
+        again = self.reconstructed(images) if reconstruct else None
         value = self._exact(images.detach(), False).purified
-        return Purification(replace(self._clipped(self.surrogate(images)), value), again)
+        return Purification(replace(self.smooth(images), value), again)
 
     def purify(self, images: Tensor, grad_mode: str = "unrolled", *, reconstruct: bool = False) -> Purification:
         """Purified images and, if `reconstruct`, the reconstruction. The value is the same in every mode."""
@@ -124,7 +124,7 @@ class Purifier(nn.Module, ABC):
             with torch.enable_grad():
                 if grad_mode == "bpda":
                     done = self._exact(images.detach(), False)
-                    again = self._clipped(self.reconstruct(images)) if reconstruct else None
+                    again = self.reconstructed(images) if reconstruct else None
                     return Purification(replace(images, done.purified), again)
                 return self.differentiated(images, grad_mode, reconstruct)
 
@@ -136,10 +136,18 @@ class Purifier(nn.Module, ABC):
         """The differentiable output before any step; only where `has_reconstruction`."""
         raise UsageError(f"{type(self).__name__} has no reconstruction.")
 
+    def reconstructed(self, images: Tensor) -> Tensor:
+        """The reconstruction as the classifier sees it."""
+        return self._clipped(self.reconstruct(images))
+
+    def smooth(self, images: Tensor) -> Tensor:
+        """The differentiable stand-in as the classifier would see it."""
+        return self._clipped(self.surrogate(images))
+
     def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
         """What is deployed, without a gradient."""
         with torch.no_grad():
-            again = self._clipped(self.reconstruct(images)) if reconstruct else None
+            again = self.reconstructed(images) if reconstruct else None
             return Purification(self._clipped(self.run(images)), again)
 
     @staticmethod

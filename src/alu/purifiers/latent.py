@@ -150,7 +150,7 @@ class LatentVAE(Purifier):
 
     @torch.no_grad()
     def trajectory(self, images: Tensor, stations: int) -> list[Tensor]:
-        """The outputs D(z_k) at evenly spaced steps k, the last one the purified image itself."""
+        """What would be handed out at evenly spaced steps k, the last one what is."""
         padded = self._padded(images)
         codes: list[Tensor] = []
         start = self.start_code(padded)
@@ -158,7 +158,7 @@ class LatentVAE(Purifier):
         solve(self.problem, padded, start, self._solver(start), self.steps, visit=visit)
         count = min(stations, len(codes))
         places = [round((number + 1) * (len(codes) - 1) / count) for number in range(count)]
-        return [self._clipped(self._cropped(self.codec.decode(codes[place]), images)) for place in places]
+        return [self._clipped(self._cropped(self.problem.output(codes[place]), images)) for place in places]
 
     def _solved(self, images: Tensor, start: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
         return solve(self.problem, images.detach(), start, self._solver(start), self.steps, first_output=first_output)
@@ -185,10 +185,10 @@ class LatentVAE(Purifier):
 
     def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
         """The deployed output with the gradient of the mode asked for."""
-        again = self._clipped(self.reconstruct(images)) if reconstruct else None
+        again = self.reconstructed(images) if reconstruct else None
         if grad_mode == "surrogate":
             value = self._exact(images.detach(), False).purified
-            return Purification(replace(self.surrogate(images), value), again)
+            return Purification(replace(self.smooth(images), value), again)
         padded = self._padded(images)
         if grad_mode == "implicit":
             found = self.code(padded.detach())

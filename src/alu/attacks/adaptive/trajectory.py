@@ -24,7 +24,9 @@ class AlongTheWay(ViewGoal):
         self, defense: Any, images: Tensor, labels: Tensor, *, stations: int, astray: float, through: bool
     ) -> None:
         super().__init__(defense, labels, Level("surrogate" if through else "bpda"), "Trajectory")
-        self.clean, self.stations, self.astray, self.through = images, stations, astray, through
+        self.stations, self.astray, self.through = stations, astray, through
+        with torch.no_grad():
+            self.home = self._stand_in(images, self._visited(images)[-1])
 
     def loss(self, images: Tensor) -> Tensor:
         """The value alone, at the deployed end of the descent."""
@@ -43,8 +45,15 @@ class AlongTheWay(ViewGoal):
         with torch.no_grad():
             return [purifier(images)] if path is None else path(images.detach(), self.stations)
 
+    def _stand_in(self, images: Tensor, station: Tensor) -> Tensor:
+        """What carries a station's gradient: the image itself or, if wished or if stations are no images, D(E(x))."""
+        if self.through or station.shape != images.shape:
+            smooth: Tensor = self.view.twin.purifier.smooth(images)
+            return smooth
+        return images
+
     def _value(self, view: View, images: Tensor, visited: list[Tensor]) -> Tensor:
-        stand_in = view.twin.purifier.surrogate(images).clamp(0.0, 1.0) if self.through else images
+        stand_in = self._stand_in(images, visited[-1])
         before = view.before(images)
         total = torch.zeros(len(images), device=images.device, dtype=images.dtype)
         for station in visited:
@@ -54,7 +63,7 @@ class AlongTheWay(ViewGoal):
             total = total + margin(after, self.labels)
             if view.twin.rule == "alu":
                 total = total + margin(after - before, self.labels)
-            total = total + self.astray * (at - self.clean).flatten(1).square().sum(1)
+            total = total + self.astray * (at - self.home).flatten(1).square().sum(1)
         return total / len(visited)
 
 

@@ -65,7 +65,7 @@ class View:
     def before(self, images: Tensor) -> Tensor:
         """Π', the logits before purification, without the cost of purifying."""
         if self.twin.reference == "reconstruction":
-            images = self.twin.purifier.reconstruct(images).clamp(0.0, 1.0)
+            images = self.twin.purifier.reconstructed(images)
         logits: Tensor = self.twin.logits(images)
         return logits
 
@@ -91,7 +91,7 @@ def smoothly_purified(defense: Any) -> Model:
     """f(D(E(x))), or f after a filter's smooth stand-in: what the paper calls white-box, and a source of transfer."""
 
     def logits(images: Tensor) -> Tensor:
-        found: Tensor = defense.logits(defense.purifier.surrogate(images).clamp(0.0, 1.0))
+        found: Tensor = defense.logits(defense.purifier.smooth(images))
         return found
 
     return logits

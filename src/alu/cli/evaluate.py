@@ -27,7 +27,8 @@ def evaluate(
     subject: Annotated[
         str,
         typer.Argument(
-            help="A saved defence (folder), a bundled classifier, demo (the bundled defence), or module:function."
+            help="A saved defence (folder), a bundled classifier, a bundled defence (demo, demo-reconstruction, "
+            "demo-purified, demo-abstain, demo-pca, demo-pca-purified, demo-pca-abstain), or module:function."
         ),
     ],
     data: Annotated[

@@ -12,9 +12,8 @@ from alu import models
 from alu.cli.data import parse_size
 from alu.data import Dataset
 from alu.defense import Defense
-from alu.detectors import LogitShift
 from alu.errors import UsageError, nearest
-from alu.purifiers import LatentVAE
+from alu.experiments.defenses import DEMO, bundled_defense
 from alu.saving import call_factory, is_defense
 
 
@@ -31,32 +30,23 @@ class Called(nn.Module):
 
 
 def find_subject(name: str, trust: bool = False) -> nn.Module:
-    """A saved defence, the bundled one, a bundled classifier, or what "module:function" makes."""
+    """A saved defence, a bundled one, a bundled classifier, or what "module:function" makes."""
     path = Path(name)
     if path.is_dir() or is_defense(path):
         return Defense.load(path, trust=trust)
-    if name == "demo":
-        return bundled_defense()
+    if name in DEMO:
+        purifier, reading = DEMO[name]
+        return bundled_defense(purifier=purifier, reading=reading)
     if ":" in name:
         made = call_factory(name)
         return made if isinstance(made, nn.Module) else Called(made)
     known = models.names("classifier")
     if name not in known:
         raise UsageError(
-            f"There is nothing to evaluate under the name {name!r}. {nearest(name, ['demo', *known])} "
+            f"There is nothing to evaluate under the name {name!r}. {nearest(name, [*DEMO, *known])} "
             "Or give a folder saved by alu fit, or module:function."
         )
     return models.load(name)
-
-
-def bundled_defense(rule: str = "alu", reference: str = "input", steps: int = 20) -> Defense:
-    """The demo's defence: the bundled CIFAR-10 classifier and VAE, calibrated on the bundled calibration images."""
-    purifier = LatentVAE("cifar10-vae", steps=steps)
-    defense = Defense(models.load("cifar10-standard"), purifier, LogitShift(), rule, reference)
-    calibration = datasets.sample("calibration")
-    defense.calibrate(calibration.images)
-    defense.classes = calibration.classes
-    return defense
 
 
 def find_images(name: str, n: int | None, seed: int, root: Path | None, size: str | None) -> Dataset:

@@ -15,26 +15,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alu import data, models
+from alu import data
 from alu.attacks import PGD
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.pattern import case_three
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.base import Attack
 from alu.defense import Defense
-from alu.detectors import LogitShift
 from alu.evaluation.intervals import Share
 from alu.evaluation.suite import BUDGETS
+from alu.experiments.defenses import DEMO, bundled_defense
 from alu.provenance import provenance
-from alu.purifiers import PCA, LatentVAE, Purifier
 from alu.storage import write_json
 
-READINGS = {
-    "alu, input": ("alu", "input"),
-    "alu, reconstruction": ("alu", "reconstruction"),
-    "purified": ("purified", "input"),
-    "abstain": ("abstain", "input"),
-}
 NAMES = ("Direct", "Decoy", "Boost", "Pattern", "Stealth", "Match", "Soft", "Trajectory", "Transfer", "Query")
 
 
@@ -43,13 +36,9 @@ def run(
 ) -> dict[str, Any]:
     """Outcomes of each attack for each reading, as plain values."""
     test = data.sample("test").draw(n, seed)
-    calibration = data.sample("calibration").images
     rows: dict[str, Any] = {}
-    for reading, (rule, reference) in READINGS.items():
-        if purifier == "pca" and reference == "reconstruction":
-            continue
-        made: Purifier = PCA.bundled("cifar10-pca") if purifier == "pca" else LatentVAE("cifar10-vae", steps=20)
-        defense = Defense(models.load("cifar10-standard"), made, LogitShift(), rule, reference).calibrate(calibration)
+    for reading in [reading for kind, reading in DEMO.values() if kind == purifier]:
+        defense = bundled_defense(purifier=purifier, reading=reading)
         rows[reading] = {"clean": judged(defense, test.images, test.labels)}
         shown = PGD(eps=eps, steps=20, seed=seed)(smoothly_purified(defense), test.images, test.labels)
         rows[reading]["surrogate PGD-20"] = judged(defense, shown, test.labels)

@@ -18,7 +18,7 @@ demo: setup
 
 test: check
 	$(BIN)/alu data cifar10 --split test > /dev/null || echo "CIFAR-10 could not be fetched; tests that need all of it are skipped."
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 slow: setup
 	$(BIN)/alu data cifar10 --split test > /dev/null

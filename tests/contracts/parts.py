@@ -10,7 +10,20 @@ from torch import Tensor, nn
 from alu import attacks, models
 from alu.attacks import Attack
 from alu.detectors import Combined, Detector, Disagreement, LogitPeak, LogitShift, ReconstructionError
-from alu.purifiers import JPEG, PCA, BitDepth, Blur, Chain, Identity, LatentVAE, Median, Purifier, UNet
+from alu.purifiers import (
+    JPEG,
+    PCA,
+    AntiAdversary,
+    BitDepth,
+    Blur,
+    Chain,
+    Hedge,
+    Identity,
+    LatentVAE,
+    Median,
+    Purifier,
+    UNet,
+)
 from alu.rng import generator
 from alu.training.recipes import seeded
 
@@ -28,6 +41,10 @@ def images_like(count: int, shape: Shape, seed: int = 0) -> Tensor:
 
 def small_vae(shape: Shape) -> nn.Module:
     return seeded(lambda: models.vae(channels=shape[0], latent=4, width=16), 3)
+
+
+def small_resnet(shape: Shape) -> nn.Module:
+    return seeded(lambda: models.resnet18(channels=shape[0], width=8), 6).eval()
 
 
 def small_unet(shape: Shape) -> nn.Module:
@@ -52,6 +69,8 @@ PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {
     "vae no steps": lambda shape: LatentVAE(small_vae(shape), steps=0),
     "vae sampled": lambda shape: LatentVAE(small_vae(shape), steps=3, start="sampled"),
     "vae random": lambda shape: LatentVAE(small_vae(shape), steps=3, start="random"),
+    "anti-adversary": lambda shape: AntiAdversary(small_resnet(shape)),
+    "hedge": lambda shape: Hedge(small_resnet(shape), steps=3),
     "chain": lambda shape: Chain(Blur(0.5), LatentVAE(small_vae(shape), steps=3, lr=1e-3, solver="gd")),
 }
 

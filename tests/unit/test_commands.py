@@ -27,6 +27,7 @@ PROMISED = {
         "pictures",
     ],
     "report": ["--help", "--out", "results"],
+    "reproduce": ["--device", "--fresh", "--help", "--out", "--quick", "--root", "--seed", "name"],
     "train": [
         "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "name",
     ],

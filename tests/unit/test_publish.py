@@ -15,6 +15,7 @@ from alu.training.measures import Measured
 from alu.training.recipes import RECIPES, recipe, seeded
 from tests.contracts.parts import images_like
 from tests.unit.test_objectives import Brightness
+from tests.unit.toys import Toy, toy_data
 
 
 def shades(count: int = 40) -> data.Dataset:
@@ -36,6 +37,14 @@ def test_a_classifier_is_right_on_the_share_that_it_is() -> None:
     # 8/255 does not reach from 0.6 to 0.5, so no attack changes an answer.
     assert [found[f"PGD-{steps}, 8/255"]["percent"] for steps in (10, 20, 50)] == [90.0] * 3
     assert set(measures.plain_classifier(Brightness(), about)) == {"clean accuracy", "PGD-20, 8/255"}
+
+
+def test_autoattack_counts_images_that_were_right_before() -> None:
+    test = toy_data(12)
+    found = measures.trained_against(Toy(), Measured("toy-at", "toy", test))
+    hard = found["AutoAttack, 8/255"]
+    assert hard["n"] == 12
+    assert 0 < hard["percent"] <= min(found["PGD-50, 8/255"]["percent"], found["clean accuracy"]["percent"])
 
 
 def test_a_few_images_are_named_as_few() -> None:
@@ -86,7 +95,8 @@ def test_every_recipe_of_the_zoo_has_its_measure() -> None:
     assert {name for name, kind in kinds.items() if kind == "through_vae"} == {
         "cifar10-unified", "cifar100-unified", "tiny-imagenet-unified", "cifar10-asymmetric", "cifar10-paper-unified",
     }  # fmt: skip
-    assert {kinds[f"cifar10-{method}"] for method in ("at", "trades", "mart", "fat", "gairat", "awp")} == {
+    assert {kinds[f"{dataset}-at"] for dataset in ("cifar10", "cifar100", "tiny-imagenet")} == {"trained_against"}
+    assert {kinds[f"cifar10-{method}"] for method in ("trades", "mart", "fat", "gairat", "awp")} == {
         "robust_classifier"
     }
     assert kinds["tiny-imagenet-standard"] == "plain_classifier"

@@ -17,6 +17,7 @@ from alu.cli.fit import fit
 from alu.cli.merge import merge
 from alu.cli.predict import predict
 from alu.cli.report import report
+from alu.cli.reproduce import reproduce
 from alu.cli.train import train
 from alu.errors import AluError
 
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, data, train, fit, predict, attack, evaluate, report, merge):
+for command in (demo, data, train, fit, predict, attack, evaluate, report, merge, reproduce):
     app.command()(command)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import torch
@@ -151,14 +150,26 @@ class LatentVAE(Purifier):
     @torch.no_grad()
     def trajectory(self, images: Tensor, stations: int) -> list[Tensor]:
         """What would be handed out at evenly spaced steps k, the last one what is."""
+        count = min(stations, self.steps + 1)
+        return self.outputs(images, [round((number + 1) * self.steps / count) for number in range(count)])
+
+    @torch.no_grad()
+    def outputs(self, images: Tensor, counts: Sequence[int]) -> list[Tensor]:
+        """What is there after each of these numbers of steps, none above `steps`, from one descent. With a constant
+        rate it is what a purifier with so many steps hands out; a falling rate has fallen less by then."""
         padded = self._padded(images)
-        codes: list[Tensor] = []
-        start = self.start_code(padded)
-        visit = partial(_remember, codes)
+        kept: dict[int, Tensor] = {}
+        step = 0
+
+        def visit(code: Tensor) -> None:
+            nonlocal step
+            if step in wanted:
+                kept[step] = self._clipped(self._cropped(self.problem.output(code), images))
+            step += 1
+
+        wanted, start = set(counts), self.start_code(padded)
         solve(self.problem, padded, start, self._solver(start), self.steps, visit=visit)
-        count = min(stations, len(codes))
-        places = [round((number + 1) * (len(codes) - 1) / count) for number in range(count)]
-        return [self._clipped(self._cropped(self.problem.output(codes[place]), images)) for place in places]
+        return [kept[count] for count in counts]
 
     def _solved(self, images: Tensor, start: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
         return solve(self.problem, images.detach(), start, self._solver(start), self.steps, first_output=first_output)

@@ -64,6 +64,14 @@ class PCA(Purifier):
         made.load_state_dict(weights)
         return made
 
+    def first(self, components: int) -> PCA:
+        """A projection on the first of these directions only."""
+        if not 1 <= components <= len(self.components_):
+            raise UsageError(f"This PCA has {len(self.components_)} directions; the first {components} were asked for.")
+        made = PCA(components)
+        made.mean_, made.components_ = self.mean_.clone(), self.components_[:components].clone()
+        return made
+
     def run(self, images: Tensor) -> Tensor:
         """Projected images."""
         if self.components_.numel() == 0:

@@ -17,7 +17,16 @@ from alu.provenance import provenance
 from alu.purifiers import PCA
 from alu.storage import read_json, read_tensors
 from alu.training.loop import Run
-from alu.training.measures import Measured, denoiser, measure_pca, plain_classifier, robust_classifier, through_vae, vae
+from alu.training.measures import (
+    Measured,
+    denoiser,
+    measure_pca,
+    plain_classifier,
+    robust_classifier,
+    through_vae,
+    trained_against,
+    vae,
+)
 from alu.training.recipes import Recipe, recipe
 
 SOURCE = "trained by the alu authors with the command above"
@@ -48,6 +57,8 @@ def measure_of(name: str, made: Recipe) -> Callable[[nn.Module, Measured], dict[
         return plain_classifier
     if name.endswith(("-unified", "-asymmetric")):
         return through_vae
+    if name.endswith("-at"):
+        return trained_against
     return robust_classifier
 
 

@@ -1,0 +1,39 @@
+"""iterations: accuracy and detection against the number N of latent steps, from three starts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from alu.experiments.base import Cell, Experiment, Found
+from alu.experiments.descents import CLASSIFIER, VAE, at_each
+from alu.experiments.material import Material
+from alu.purifiers import LatentVAE
+
+COUNTS = (0, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 140, 200)
+LONG = (500, 1000)
+"""Further numbers for the random code, which begins far from the image."""
+
+
+def cells(material: Material) -> list[Cell]:
+    """One cell for each start of the code."""
+    return [
+        Cell(start, partial(_cell, material, start), (CLASSIFIER, VAE)) for start in ("encoder", "sampled", "random")
+    ]
+
+
+def _cell(material: Material, start: str) -> Found:
+    most = material.sizes["random" if start == "random" else "steps"]
+    counts = [count for count in (*COUNTS, *LONG) if count <= most]
+    purifier = LatentVAE(VAE, steps=counts[-1], lr=1e-2, solver="adam", schedule="constant", start=start)
+    return {"solver": "Adam, lr 0.01", **at_each(material, purifier.to(material.device), start, counts)}
+
+
+EXPERIMENT = Experiment(
+    name="iterations",
+    title="Accuracy and detection against the number of latent steps",
+    question="How many latent steps are needed, and what happens without any?",
+    cells=cells,
+    full={"n": 200, "calibration": 600, "steps": 200, "random": 1000},
+    quick={"n": 20, "calibration": 200, "steps": 20, "random": 20},
+    why="Each start costs a descent of every image; the random one takes 1,000 steps.",
+)

@@ -1,0 +1,41 @@
+"""learning-rate: accuracy and detection against the rate of the latent steps, for each objective and solver."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from alu.experiments.base import Cell, Experiment, Found
+from alu.experiments.descents import CLASSIFIER, VAE, at_each
+from alu.experiments.material import Material
+from alu.purifiers import LatentVAE
+
+RATES = (1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2, 1e-1, 1.0)
+QUICK = (1e-4, 1e-2, 1.0)
+OBJECTIVES = ("sse", "mse", "norm")
+
+
+def cells(material: Material) -> list[Cell]:
+    """One cell for each rate, objective and solver; Adam's step does not depend on the objective's scale."""
+    made = []
+    for rate in QUICK if material.sizes["rates"] == len(QUICK) else RATES:
+        for solver, objective in (*(("gd", objective) for objective in OBJECTIVES), ("adam", "sse")):
+            run = partial(_cell, material, solver, objective, rate)
+            made.append(Cell(f"{solver}, {objective}, {rate:g}", run, (CLASSIFIER, VAE)))
+    return made
+
+
+def _cell(material: Material, solver: str, objective: str, rate: float) -> Found:
+    steps = material.sizes["steps"]
+    purifier = LatentVAE(VAE, steps=steps, lr=rate, solver=solver, objective=objective, schedule="constant")
+    return at_each(material, purifier.to(material.device), f"{solver}, {objective}, {rate:g}", [steps])
+
+
+EXPERIMENT = Experiment(
+    name="learning-rate",
+    title="Accuracy and detection against the learning rate",
+    question="Is a small learning rate better, and where does detection collapse?",
+    cells=cells,
+    full={"n": 100, "calibration": 300, "steps": 100, "rates": len(RATES)},
+    quick={"n": 20, "calibration": 200, "steps": 10, "rates": len(QUICK)},
+    why="36 settings of 100 steps each; a threshold from 300 images is coarse, as its interval shows.",
+)

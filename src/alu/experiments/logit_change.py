@@ -1,0 +1,81 @@
+"""logit-change: how logits move under attack: does the true one fall most, and do the others stay?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alu import data
+from alu.attacks import PGD, AutoAttack, CWLinf
+from alu.experiments.base import Cell, Experiment, Found
+from alu.experiments.material import Material
+from alu.experiments.unions import EPS
+from alu.experiments.verdicts import digits
+
+CLASSIFIERS = ("cifar10-standard", "cifar10-at")
+
+
+def cells(material: Material) -> list[Cell]:
+    """Each attack on the standard classifier and on the robust one."""
+    seed, n = material.seed, material.sizes["n"]
+    attacks: dict[str, tuple[Any, int]] = {
+        "pgd-20": (PGD(eps=EPS, steps=20, seed=seed), n),
+        "cw-linf": (CWLinf(eps=EPS, steps=20, seed=seed), n),
+        "autoattack": (AutoAttack(eps=EPS, seed=seed), material.sizes["hard"]),
+    }
+    return [
+        Cell(f"{classifier}/{name}", partial(_changes, material, classifier, name, attack, count), (classifier,))
+        for classifier in CLASSIFIERS
+        for name, (attack, count) in attacks.items()
+    ]
+
+
+def _changes(material: Material, classifier: str, name: str, attack: Any, count: int) -> Found:
+    """Of the images answered rightly clean and wrongly attacked: which case of the paper each is, whether the true
+    logit fell most, and how far the true, the answered and the other logits moved."""
+    clean = material.images("cifar10", "test", count)
+    shown = material.attacked(f"{name} on {classifier}", clean, attack, material.classifier(classifier))
+    before = material.logits(classifier, clean.key, clean.images)
+    after = material.logits(classifier, shown.key, shown.images)
+    success = (before.argmax(1) == clean.labels) & (after.argmax(1) != clean.labels)
+    before, after, labels = before[success], after[success], clean.labels[success]
+    moved, answer = after - before, after.argmax(1)
+    own, theirs = _of(moved, labels), _of(moved, answer)
+    others = torch.ones_like(moved, dtype=torch.bool)
+    others.scatter_(1, labels[:, None], False).scatter_(1, answer[:, None], False)
+    rest = moved.abs().masked_fill(~others, 0).sum(1) / others.sum(1)
+    case = torch.where(own >= 0, 3, torch.where(theirs > 0, 1, 2))
+    found: Found = {
+        "n": len(clean), "attacked": digits(success), "true falls most": digits(moved.argmin(1) == labels),
+        "case": "".join(map(str, case.tolist())), "true": _rounded(own), "answered": _rounded(theirs),
+        "others, mean size": _rounded(rest),
+    }  # fmt: skip
+    if len(labels):
+        at = int(own.argsort()[len(own) // 2])  # the middle one, so that nobody chose it
+        found["example"] = {
+            "classes": list(data.sample("test").classes), "true": int(labels[at]), "answer": int(answer[at]),
+            "before": _rounded(before[at]), "after": _rounded(after[at]),
+        }  # fmt: skip
+    return found
+
+
+def _of(logits: Tensor, labels: Tensor) -> Tensor:
+    return logits.gather(1, labels[:, None]).squeeze(1)
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [round(float(value), 3) for value in values]
+
+
+EXPERIMENT = Experiment(
+    name="logit-change",
+    title="How logits change under attack",
+    question="Does the true logit fall most, and do the logits of other classes stay where they were?",
+    cells=cells,
+    full={"n": 500, "hard": 200},
+    quick={"n": 100, "hard": 4},
+    why="500 test images come with the package; AutoAttack on the robust classifier takes most of the time.",
+)

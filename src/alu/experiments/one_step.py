@@ -1,0 +1,60 @@
+"""one-step: the appendix's learning rate, in the linear case where it holds, and where it stops holding."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from alu.experiments.base import Cell, Experiment, Found
+from alu.experiments.material import Material
+from alu.rng import generator
+
+PIXELS, CODE = 48, 12
+
+
+def cells(material: Material) -> list[Cell]:
+    """One output, for which the algebra is right, and ten, for which no one rate can be."""
+    return [Cell(f"{outputs} outputs", partial(_cell, material, outputs)) for outputs in (1, 10)]
+
+
+def _cell(material: Material, outputs: int) -> Found:
+    """For each draw of a linear decoder and classifier, an image and a code: the rate, its sign, and the error of the
+    output before and after one step, as a share of the wanted output."""
+    stream = generator(material.seed, "one step", outputs)
+    rates, before, after = [], [], []
+    for _ in range(material.sizes["n"]):
+        decoder, classifier, image, code, wanted = (
+            torch.randn(shape, generator=stream, dtype=torch.float64)
+            for shape in ((PIXELS, CODE), (outputs, PIXELS), (PIXELS,), (CODE,), (outputs,))
+        )
+        rate = best_rate(decoder, classifier, image, code, wanted)
+        stepped = code + rate * 2 * decoder.T @ (image - decoder @ code)
+        rates.append(float(rate))
+        before.append(_error(classifier @ decoder @ code, wanted))
+        after.append(_error(classifier @ decoder @ stepped, wanted))
+    return {"n": material.sizes["n"], "rate": rates, "error before": before, "error after": after}
+
+
+def best_rate(decoder: Tensor, classifier: Tensor, image: Tensor, code: Tensor, wanted: Tensor) -> Tensor:
+    """The rate of one step that brings C D z nearest to the wanted output: the appendix's formula where the output is
+    one number, least squares where it is several. It needs the wanted output, that is the true label."""
+    way = classifier @ decoder @ (2 * decoder.T @ (image - decoder @ code))
+    missing = wanted - classifier @ decoder @ code
+    return (way @ missing) / (way @ way)
+
+
+def _error(output: Tensor, wanted: Tensor) -> float:
+    return float((output - wanted).norm() / wanted.norm())
+
+
+EXPERIMENT = Experiment(
+    name="one-step",
+    title="One step with the right learning rate",
+    question="Does a rate exist that makes the answer right in one step, and is it positive?",
+    cells=cells,
+    full={"n": 1000},
+    quick={"n": 200},
+    why="Random linear problems; more change no digit that is shown.",
+)

@@ -1,0 +1,98 @@
+"""Run an experiment: cell by cell, one file that is whole after every cell, and go on from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from alu import models
+from alu.errors import DataError, StorageError
+from alu.evaluation.result import checksum
+from alu.experiments.base import Cell, Experiment
+from alu.experiments.material import Material
+from alu.provenance import commit, provenance
+from alu.report.paper.results import read
+from alu.storage import write_json
+
+Watch = Callable[[str, int, int], None]
+
+
+def reproduce(
+    experiment: Experiment,
+    out: Path,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    root: Path | None = None,
+    fresh: bool = False,
+    watch: Watch = lambda *_: None,
+) -> dict[str, Any]:
+    """Measure every cell that is not in `out` yet, write it after each one, and return all of it."""
+    sizes = experiment.sizes(quick)
+    known = {} if fresh else _known(experiment, out, sizes, seed)
+    cells = experiment.cells(Material(sizes, seed, device, root, watch))
+    result: dict[str, Any] = {
+        "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,
+        "why": experiment.why, "complete": False, "cells": {},
+    }  # fmt: skip
+    for number, cell in enumerate(cells):
+        watch(experiment.name, number, len(cells))
+        kept = known.get(cell.key)
+        result["cells"][cell.key] = kept if kept is not None and _holds(cell, kept) else _measured(cell)
+        write(out, {**result, "cells": {**known, **result["cells"]}}, seed)
+    result["complete"] = all("found" in record for record in result["cells"].values())
+    write(out, result, seed)
+    watch(experiment.name, len(cells), len(cells))
+    return result
+
+
+def write(out: Path, result: dict[str, Any], seed: int) -> None:
+    """Write a result with where it comes from; its own checksum tells whether it was edited."""
+    plain = {**result, "provenance": provenance(seed)}
+    plain.pop("checksum", None)
+    write_json(out, {**plain, "checksum": checksum(plain)})
+
+
+def _known(experiment: Experiment, out: Path, sizes: dict[str, int], seed: int) -> dict[str, Any]:
+    if not out.exists():
+        return {}
+    plain = read(out)
+    asked = {"experiment": experiment.name, "sizes": sizes, "seed": seed}
+    for key, value in asked.items():
+        if plain.get(key) != value:
+            raise StorageError(
+                f"{out} was measured with {key} {plain.get(key)!r}, not {value!r}. Choose another --out, or pass "
+                "--fresh to measure it again."
+            )
+    cells: dict[str, Any] = plain["cells"]
+    return cells
+
+
+def _weights(cell: Cell) -> dict[str, str]:
+    return {name: models.card(name).sha256[:12] for name in cell.needs}
+
+
+def _holds(cell: Cell, kept: dict[str, Any]) -> bool:
+    """Whether a kept cell is what would be measured now: it was measured, and with the same weights."""
+    missing = [name for name in cell.needs if name not in models.names()]
+    return "found" in kept and not missing and kept["weights"] == _weights(cell)
+
+
+def _measured(cell: Cell) -> dict[str, Any]:
+    missing = [name for name in cell.needs if name not in models.names()]
+    if missing:
+        return {"absent": f"{' and '.join(missing)} {'have' if len(missing) > 1 else 'has'} not been trained yet."}
+    started = time.perf_counter()
+    try:
+        found = cell.run()
+    except DataError as error:
+        return {"absent": str(error)}
+    return {
+        "found": found, "weights": _weights(cell), "seconds": round(time.perf_counter() - started, 1),
+        "commit": commit(),
+    }  # fmt: skip

@@ -1,0 +1,66 @@
+"""Guided: purifiers that move an image by the gradient of the classifier itself."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from alu.errors import UsageError
+from alu.models.architecture import rebuild
+from alu.models.cards import bundled_name, load
+from alu.purifiers.base import Purifier, Traits
+
+
+class Guided(Purifier):
+    """Base of purifiers that ask a classifier for a gradient; a subclass writes `moved` and its own settings.
+
+    classifier: a module from images to logits, or the name of a bundled one. Each image is moved for itself. For its
+    attackers the way is the identity: the moves follow the image, and their own derivative is left out.
+    """
+
+    def __init__(self, classifier: nn.Module | str) -> None:
+        super().__init__()
+        self.classifier = load(classifier) if isinstance(classifier, str) else classifier
+
+    @property
+    def traits(self) -> Traits:
+        """Iterative, and differentiable by a stand-in only."""
+        return Traits(iterative=True, gradient="approximate")
+
+    @abstractmethod
+    def moved(self, images: Tensor) -> Tensor:
+        """The images after the steps."""
+
+    def run(self, images: Tensor) -> Tensor:
+        """Moved images, without a graph."""
+        return self.moved(images.detach())
+
+    def surrogate(self, images: Tensor) -> Tensor:
+        """The images themselves."""
+        return images
+
+    def gradient(self, images: Tensor, loss: Any) -> Tensor:
+        """The gradient of `loss(logits)` [N] at the images; no parameter's gradient is touched."""
+        with torch.enable_grad():
+            at = images.detach().requires_grad_(True)
+            (found,) = torch.autograd.grad(loss(self.classifier(at)).sum(), at)
+        return found.detach()
+
+    def description(self) -> dict[str, Any]:
+        """The settings, and the classifier's bundled name or architecture."""
+        name = bundled_name(self.classifier)
+        if name is None and not hasattr(self.classifier, "architecture"):
+            raise UsageError(
+                f"{type(self).__name__} around {type(self.classifier).__name__} cannot be saved: alu cannot rebuild "
+                "that class. Use a network of alu.models, or keep the defence in memory."
+            )
+        return {**super().description(), "classifier": name or self.classifier.architecture}
+
+    @classmethod
+    def from_description(cls, settings: dict[str, Any]) -> Self:
+        """The purifier around the bundled classifier, or around an untrained one whose weights follow."""
+        known = settings["classifier"]
+        return cls(**{**settings, "classifier": known if isinstance(known, str) else rebuild(known)})

@@ -1,0 +1,54 @@
+"""Hedge Defense (Wu et al. 2021): move an image to where the classifier is least sure of every class at once."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from alu.errors import UsageError
+from alu.purifiers.base import Traits
+from alu.purifiers.guided import Guided
+from alu.rng import normal_per_image
+
+
+class Hedge(Guided):
+    """From a random point of the ball, `steps` sign steps up the sum over all classes of the cross-entropy.
+
+    The start depends on the image and on `seed`: the same image gets the same answer, another seed is another draw.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ("eps", "steps", "step_size", "seed")
+
+    def __init__(
+        self,
+        classifier: nn.Module | str,
+        *,
+        eps: float = 8 / 255,
+        steps: int = 20,
+        step_size: float = 4 / 255,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(classifier)
+        if steps < 0 or not step_size > 0 or not 0 < eps <= 1:
+            raise UsageError(
+                f"Hedge needs steps >= 0, step_size > 0 and 0 < eps <= 1; it was given {steps}, {step_size:g}, {eps:g}."
+            )
+        self.eps, self.steps, self.step_size, self.seed = eps, steps, step_size, seed
+
+    @property
+    def traits(self) -> Traits:
+        """Random too: it starts from a random point."""
+        return Traits(stochastic=True, iterative=True, gradient="approximate")
+
+    def moved(self, images: Tensor) -> Tensor:
+        """The images after the steps, inside the ball around where they were and inside [0, 1]."""
+        noise = normal_per_image(images, tuple(images.shape[1:]), self.seed, "hedge")
+        uniform = torch.special.erf(noise / 2**0.5)  # of a normal number it is uniform in (-1, 1)
+        at: Tensor = (images + self.eps * uniform).clamp(0, 1)
+        for _ in range(self.steps):
+            slope = self.gradient(at, lambda logits: -logits.log_softmax(1).sum(1))
+            at = at + self.step_size * slope.sign()
+            at = torch.minimum(torch.maximum(at, images - self.eps), images + self.eps).clamp(0, 1)
+        return at

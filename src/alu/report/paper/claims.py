@@ -1,0 +1,93 @@
+"""The paper's claims, one by one. Nothing is typed: every verdict follows from results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from alu.report.paper import judging
+from alu.report.paper.judging import UNKNOWN, Verdict
+from alu.report.paper.results import Results
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something the paper says, where it can be seen, and how it is judged."""
+
+    name: str
+    says: str
+    experiment: str
+    judge: Callable[[Results], Verdict | None]
+
+    def verdict(self, results: Results) -> Verdict:
+        """The verdict, or that the cells it needs have not been measured."""
+        try:
+            found = self.judge(results)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):  # a cell that it reads is empty
+            found = None
+        return found or Verdict(UNKNOWN, f"alu reproduce {self.experiment} has not measured what this needs.")
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim("train and test scores overlap", "The score has the same distribution on training and test images.",
+          "histogram", judging.overlap),
+    Claim("clean and attacked scores are separable", "Clean and attacked images are told apart by the score.",
+          "histogram", judging.separable),
+    Claim("detection survives AutoAttack", "The detector works against AutoAttack too.", "histogram",
+          judging.survives_autoattack),
+    Claim("other logits move little", "Only the true and the adversarial logit change much.", "logit-change",
+          judging.others_stay),
+    Claim("the true logit falls most", "In 99.69 % of successful attacks the true logit falls most.", "logit-change",
+          judging.true_falls),
+    Claim("non-robust features carry the change", "A logit's change is that of the non-robust features.", "features",
+          judging.equation),
+    Claim("50 steps suffice", "Accuracy has converged after about 50 latent steps.", "iterations", judging.fifty),
+    Claim("a small learning rate is better", "Smaller learning rates perform better.", "learning-rate",
+          judging.small_rate),
+    Claim("accuracy under attack exceeds clean accuracy", "ALU is right more often on attacked than on clean images.",
+          "artefacts", judging.above_clean),
+    Claim("hard samples explain adversarial > clean", "It is right where the classifier partially recognises a sample.",
+          "artefacts", judging.hard_samples),
+    Claim("one purifier serves several attacks", "The same VAE helps against PGD and AutoAttack.", "table2",
+          judging.several_attacks),
+    Claim("ALU helps adversarially trained classifiers too", "ALU raises robust classifiers as well.", "table2",
+          judging.helps_robust),
+    Claim("unified beats plug-in", "A classifier trained on the VAE's outputs is better still.", "table2",
+          judging.unified_better),
+    Claim("pattern-violating attacks are weak and slow", "Attacks that hold the true logit up win less, cost more.",
+          "pattern-cost", judging.pattern_weak),
+    Claim("asymmetry stops BPDA", "BPDA-EOT fails if the classifier reads an inner layer.", "bpda", judging.asymmetry),
+    Claim("the purified image approaches the clean one", "With more steps the output approaches the clean image.",
+          "convergence", judging.approaches),
+    Claim("one step suffices in theory", "A positive learning rate exists that makes the answer right in one step.",
+          "one-step", judging.one_step),
+)  # fmt: skip
+
+
+def judged(results: Results) -> dict[str, tuple[Claim, Verdict]]:
+    """Every claim with its verdict."""
+    return {claim.name: (claim, claim.verdict(results)) for claim in CLAIMS}
+
+
+def markdown(results: Results) -> str:
+    """docs/claims.md, generated."""
+    lines = [
+        "# The paper's claims, judged",
+        "",
+        "Generated from `results/` by `python -m alu.report.paper.writing`; a test fails if this disagrees with them.",
+        "Percentages carry their 95 % interval and n. The threat model is L∞, 8/255, unless said.",
+        "",
+    ]
+    for claim, verdict in judged(results).values():
+        lines += [f"## {claim.name}", "", f"The paper: {claim.says}", ""]
+        lines += [f"**{verdict.verdict.capitalize()}.** {verdict.evidence}", ""]
+        lines += [f"Measured by `alu reproduce {claim.experiment}`.", ""]
+    return "\n".join(lines)
+
+
+def facts(results: Results, name: str) -> dict[str, Any]:
+    """Where an experiment's numbers come from."""
+    known = results.experiments[name]
+    commits = sorted({record["commit"] for record in known["cells"].values() if "commit" in record})
+    return {"sizes": known["sizes"], "seed": known["seed"], "commits": commits, "why": known["why"]}

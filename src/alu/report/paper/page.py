@@ -1,0 +1,69 @@
+"""One page with everything that was measured beside the paper: claims first, then each experiment."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from alu.report import page
+from alu.report.page import table
+from alu.report.paper.claims import CLAIMS, facts, judged
+from alu.report.paper.judging import FAILS, HOLDS
+from alu.report.paper.results import Results
+from alu.report.paper.views import VIEWS
+
+MARKS = {HOLDS: "passed", FAILS: "failed"}
+
+
+def write(results: Results, path: Path) -> Path:
+    """Write the page; returns its path."""
+    page.write(path, html(results))
+    return path
+
+
+def html(results: Results) -> str:
+    """The whole page; the same results give the same page."""
+    measured = [name for name in VIEWS if name in results.experiments]
+    links = "".join(f'<a href="#{name}">{name}</a>' for name in ("claims", *measured))
+    body = [
+        "<h1>Adversarial Logit Update: the paper and what was measured here</h1>",
+        "<p>Every number of ours carries its 95 % interval and n; grey points and rows named “the paper” are its own. "
+        "Its attackers differentiate the classifier f or f(D(E)); an adaptive attacker knows the whole defence.</p>",
+        f"<nav>{links}</nav>",
+        *_claims(results),
+    ]
+    for name in measured:
+        body += _experiment(results, name)
+    return page.page("ALU: the paper, measured again", body)
+
+
+def _claims(results: Results) -> list[str]:
+    rows = []
+    for claim, verdict in judged(results).values():
+        mark = MARKS.get(verdict.verdict, "low" if verdict.verdict.startswith("holds only") else "none")
+        rows.append([
+            f"<strong>{escape(claim.name)}</strong><small>{escape(claim.says)}</small>",
+            f'<span class="{mark}">{escape(verdict.verdict)}</span>',
+            f'{escape(verdict.evidence)} <a href="#{claim.experiment}">{claim.experiment}</a>',
+        ])  # fmt: skip
+    said = f"{len(CLAIMS)} claims of the paper, judged by rules that were written before the numbers were there."
+    head = ["the paper says", "verdict", "evidence"]
+    return [
+        '<h2 id="claims">Claims</h2>',
+        f"<p>{said}</p>",
+        table(head, rows).replace("<table>", '<table class="claims">'),
+    ]
+
+
+def _experiment(results: Results, name: str) -> list[str]:
+    known, about = results.experiments[name], facts(results, name)
+    sizes = ", ".join(f"{key} {value}" for key, value in about["sizes"].items())
+    form = "Quick form: a first look, too few images for a conclusion. " if known["quick"] else ""
+    origin = (
+        f"{form}Sizes: {sizes}. Seed {about['seed']}; commits {', '.join(about['commits']) or 'none'}. "
+        f"Why no more: {about['why']}"
+    )
+    empty = sorted({record["absent"] for record in known["cells"].values() if "absent" in record})
+    missing = [f'<p class="soft">Empty cells: {escape(" ".join(empty))}</p>'] if empty else []
+    shown = [part.html() for part in VIEWS[name](results)]
+    return [f'<h2 id="{name}">{escape(known["title"])}</h2>', *shown, *missing, f'<p class="soft">{escape(origin)}</p>']

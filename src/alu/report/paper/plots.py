@@ -1,0 +1,184 @@
+"""Figures in the paper's axes, its own points in grey beside ours: scores, learning rate, iterations, convergence."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+from alu.evaluation.intervals import Share
+from alu.report.axes import Axes, Scale, linear, shares
+from alu.report.charts import Group, Line, Mark, chart, histogram, lines
+from alu.report.paper import published
+from alu.report.paper.results import Results, share
+from alu.report.paper.shape import Chart, Shown, Table, percent
+
+GREY = "#a9b0bb"
+CLEAN, ATTACKED, THROUGH, HARD, TRAIN = "#2b5fab", "#b3362d", "#6b4ea3", "#c98a1b", "#1a7f4b"
+KINDS = {
+    "train": ("training images", TRAIN), "clean": ("test images", CLEAN), "pgd-20 on f": ("PGD-20 on f", ATTACKED),
+    "pgd-20 on f(D(E))": ("PGD-20 on f(D(E))", THROUGH), "autoattack on f": ("AutoAttack on f", HARD),
+}  # fmt: skip
+READINGS = ("input", "reconstruction")
+
+
+def scores(results: Results) -> list[Shown]:
+    """One histogram for each reading, and how much is flagged by each threshold."""
+    made: list[Shown] = []
+    rows = []
+    cells, marks = results.cells("histogram"), results.found("histogram", "thresholds")
+    for reading in READINGS:
+        groups = [Group(name, colour, cells[kind][reading]) for kind, (name, colour) in KINDS.items() if kind in cells]
+        if not groups or marks is None:
+            continue
+        drawing = histogram(groups, marks[reading]["held out"])
+        note = f"{reading} reading. The threshold of training images, the paper's, is {marks[reading]['train']:.3g}."
+        legend = [(group.name, group.colour) for group in groups]
+        made.append(Chart(chart(f"Score sum |Δ|, {reading} reading", drawing, legend, note)))
+        for kind, (name, _) in KINDS.items():
+            if kind in cells:
+                flagged = [_above(cells[kind][reading], marks[reading][source]) for source in ("train", "held out")]
+                rows.append([f"{name}, {reading}", *map(percent, flagged)])
+    header = ["images, reading", "above the paper's threshold, percent", "above the held-out threshold, percent"]
+    return [*made, Table("Flagged images", header, rows)] if rows else [_nothing("Scores")]
+
+
+def _above(values: list[float], threshold: float) -> Share:
+    return Share(sum(value > threshold for value in values), len(values))
+
+
+def iterations(results: Results) -> list[Shown]:
+    """Accuracy and detection against N, for each start."""
+    made: list[Shown] = []
+    for start, found in results.cells("iterations").items():
+        counts = [int(count) for count in found["clean"]]
+        axis = _squeezed(max(counts))
+        made += _sweep(f"{start} start", {count: _at(found, str(count)) for count in counts}, axis, "latent steps N",
+                       published.ITERATIONS if start == "encoder" else {})  # fmt: skip
+        made.append(
+            _sweep_table(f"{start} start, {found['solver']}", "N", {str(c): _at(found, str(c)) for c in counts})
+        )
+    return made or [_nothing("Iterations")]
+
+
+def learning_rate(results: Results) -> list[Shown]:
+    """Accuracy and detection against the rate, for each solver and objective."""
+    by: dict[str, dict[float, Any]] = {}
+    for key, found in results.cells("learning-rate").items():
+        solver, objective, rate = key.split(", ")
+        (count,) = found["clean"]
+        by.setdefault(f"{solver}, {objective}", {})[float(rate)] = _at(found, count)
+    made: list[Shown] = []
+    for name, rows in by.items():
+        low, high = min(*rows, 1e-5), max(*rows, 1.0)
+        ticks = tuple((10.0**power, f"1e{power}") for power in range(-5, 1))
+        made += _sweep(name, rows, Scale(low, high, ticks, log=True), "learning rate", published.LEARNING_RATE)
+        made.append(_sweep_table(name, "learning rate", {f"{rate:g}": row for rate, row in rows.items()}))
+    return made or [_nothing("Learning rate")]
+
+
+def _at(found: dict[str, Any], count: str) -> dict[str, Any]:
+    """By kind of image, what one setting gave."""
+    return {kind: found[kind][count] for kind in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))")}
+
+
+def _squeezed(most: int) -> Scale:
+    ticks = tuple((float(tick), str(tick)) for tick in (0, 20, 50, 100, 200, 500, 1000) if tick <= most)
+    return Scale(0.0, float(most), ticks)
+
+
+def _sweep(
+    name: str, rows: dict[Any, dict[str, Any]], x: Scale, title: str, paper: dict[str, tuple[tuple[float, float], ...]]
+) -> list[Shown]:
+    """Two charts for the reconstruction reading, which is the one the paper's figures show: accuracy if everything
+    attacked were flagged, with the deployed one beside it; and detection."""
+    through = "pgd-20 on f(D(E))"
+    series = {
+        "clean, deployed": (CLEAN, lambda row: row["clean"]["reconstruction"]["alu"]),
+        "attacked, if all were flagged": (ATTACKED, lambda row: row[through]["reconstruction"]["all flagged"]),
+        "attacked, deployed": (THROUGH, lambda row: row[through]["reconstruction"]["alu"]),
+    }
+    found = {
+        "attacked images flagged": (ATTACKED, lambda row: row[through]["reconstruction"]["flagged"]),
+        "clean images not flagged": (CLEAN, lambda row: _inverse(row["clean"]["reconstruction"]["flagged"])),
+    }
+    accuracy = {"the paper, clean": "clean", "the paper, attacked, if all were flagged": "attacked"}
+    detection = {"the paper, attacked images flagged": "detected", "the paper, clean not flagged": "clean not flagged"}
+    drawn = []
+    for what, chosen, theirs in (("Accuracy", series, accuracy), ("Detection", found, detection)):
+        axes = Axes(x, shares(), title, "share of images")
+        made = [_line(label, colour, rows, read) for label, (colour, read) in chosen.items()]
+        grey = [Line(label, GREY, paper[key], [Mark(f"paper/{key}/{at}", at, y, f"{label}: {100 * y:.1f} %")
+                for at, y in paper[key]]) for label, key in theirs.items() if key in paper]  # fmt: skip
+        legend = [(line.name, line.colour) for line in made] + ([("the paper", GREY)] if grey else [])
+        caption = f"{what} against the {title}: {name}"
+        drawn.append(chart(caption, lines(axes, caption, [*grey, *made]), legend, "PGD-20 on f(D(E)), reconstruction."))
+    return [Chart('<div class="charts">' + "".join(drawn) + "</div>")]
+
+
+def _line(label: str, colour: str, rows: dict[Any, dict[str, Any]], read: Any) -> Line:
+    marks = []
+    for at, row in sorted(rows.items()):
+        value = share(read(row))
+        marks.append(
+            Mark(f"{label}/{at}", float(at), value.value, f"{label}, {at:g}: {percent(value)}", value.interval)
+        )
+    return Line(label, colour, [(mark.x, mark.y) for mark in marks], marks)
+
+
+def _inverse(digits: str) -> str:
+    return digits.translate(str.maketrans("01", "10"))
+
+
+def _sweep_table(name: str, first: str, rows: dict[str, dict[str, Any]]) -> Table:
+    header = [first]
+    for reading in READINGS:
+        header += [f"clean, {reading}", f"false alarms, {reading}"]
+        header += [f"PGD on f(D(E)), {reading}", f"if all were flagged, {reading}", f"flagged, {reading}"]
+    shown = []
+    for at, row in rows.items():
+        line = [at]
+        for reading in READINGS:
+            clean, attacked = row["clean"][reading], row["pgd-20 on f(D(E))"][reading]
+            for digits in (
+                clean["alu"],
+                clean["flagged"],
+                attacked["alu"],
+                attacked["all flagged"],
+                attacked["flagged"],
+            ):
+                line.append(percent(share(digits)))
+        shown.append(line)
+    return Table(f"{name}: percent of images", header, shown)
+
+
+def convergence(results: Results) -> list[Shown]:
+    """Distances and cosine by N."""
+    made: list[Shown] = []
+    for kind, found in results.cells("convergence").items():
+        rows = [
+            (int(count), {name: fmean(values) for name, values in row.items()}) for count, row in found["by N"].items()
+        ]
+        most = max(max(row["to clean"], row["to attacked"]) for _, row in rows)
+        itself = fmean(found["attack itself"])
+        axes = Axes(_squeezed(rows[-1][0]), linear(0, max(most, itself) * 1.1), "latent steps N", "root mean square")
+        drawn = [
+            Line(
+                f"{key} image",
+                colour,
+                [(at, row[key]) for at, row in rows],
+                [Mark(f"{kind}/{key}/{at}", at, row[key], f"{key}, N = {at}: {row[key]:.4f}") for at, row in rows],
+            )
+            for key, colour in (("to clean", CLEAN), ("to attacked", ATTACKED))
+        ]
+        drawn.append(Line("attacked to clean", GREY, [(rows[0][0], itself), (rows[-1][0], itself)]))
+        legend = [(line.name, line.colour) for line in drawn]
+        caption = f"Distance of the purified image, {kind}"
+        made.append(Chart(chart(caption, lines(axes, caption, drawn), legend)))
+        shown = [[str(at), *(f"{row[key]:.4f}" for key in ("to clean", "to attacked", "cosine"))] for at, row in rows]
+        header = ["N", "to clean, mean", "to attacked, mean", "cosine of estimated and true logit change, mean"]
+        made.append(Table(f"{kind}: n={found['n']}, attacked to clean {itself:.4f}", header, shown))
+    return made or [_nothing("Convergence")]
+
+
+def _nothing(title: str) -> Table:
+    return Table(title, ["", ""], [["", "not measured yet"]])

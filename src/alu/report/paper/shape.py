@@ -1,0 +1,69 @@
+"""Shapes of what is shown: tables of plain words, which a terminal and a page can both show, and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from alu.evaluation.intervals import Share
+from alu.report.page import table
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of plain words under a header; the first cell of a row is its name."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def text(self) -> str:
+        """The table for a terminal, columns aligned."""
+        lines = [list(self.header), *map(list, self.rows)]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
+        shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        ruled = [
+            shown[0].rstrip(),
+            "-" * min(sum(widths) + 2 * len(widths), 118),
+            *(line.rstrip() for line in shown[1:]),
+        ]
+        return "\n".join([self.title, *ruled, *([self.note] if self.note else [])])
+
+    def html(self) -> str:
+        """The table for a page."""
+        rows = [[escape(cell) for cell in row] for row in self.rows]
+        note = f'<p class="soft">{escape(self.note)}</p>' if self.note else ""
+        return f"<h3>{escape(self.title)}</h3>" + table([escape(cell) for cell in self.header], rows, dense=True) + note
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing, as HTML already."""
+
+    drawing: str
+
+    def text(self) -> str:
+        """Nothing: a terminal shows tables."""
+        return ""
+
+    def html(self) -> str:
+        """The drawing."""
+        return self.drawing
+
+
+Shown = Table | Chart
+
+
+def percent(share: Share | None) -> str:
+    """A share with its interval and n; a dash where there is none."""
+    if share is None or not share.n:
+        return "–"
+    low, high = share.interval
+    return f"{100 * share.value:.1f} [{100 * low:.1f}, {100 * high:.1f}] n={share.n}"
+
+
+def said_by_the_paper(value: float | None) -> str:
+    """A percentage of the paper's."""
+    return "–" if value is None else f"paper {value:g}"

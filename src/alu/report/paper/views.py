@@ -1,0 +1,27 @@
+"""Views: how each experiment is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from alu.report.paper import findings, plots, tables
+from alu.report.paper.results import Results
+from alu.report.paper.shape import Shown
+
+VIEWS: dict[str, Callable[[Results], list[Shown]]] = {
+    "table1": tables.table1,
+    "table2": tables.table2,
+    "table3": tables.table3,
+    "histogram": plots.scores,
+    "learning-rate": plots.learning_rate,
+    "iterations": plots.iterations,
+    "timing": findings.timing,
+    "logit-change": findings.logit_change,
+    "features": findings.features,
+    "convergence": plots.convergence,
+    "pattern-cost": findings.pattern_cost,
+    "one-step": findings.one_step,
+    "bpda": findings.bpda,
+    "artefacts": findings.artefacts,
+    "threats": tables.threats,
+}

@@ -1,0 +1,73 @@
+"""Write what the repository says from its results: docs/claims.md, the README's summary, and the page.
+
+python -m alu.report.paper.writing [ROOT]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from alu.errors import StorageError
+from alu.report import page
+from alu.report.paper.claims import judged, markdown
+from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS, UNKNOWN
+from alu.report.paper.page import html
+from alu.report.paper.results import Results
+from alu.report.paper.shape import Table
+from alu.report.paper.views import VIEWS
+
+BEGIN, END = "<!-- from results: begin -->", "<!-- from results: end -->"
+
+
+def texts(root: Path) -> dict[Path, str]:
+    """What each generated file of a checkout should hold."""
+    results = Results.open(root / "results")
+    readme = root / "README.md"
+    return {
+        root / "docs" / "claims.md": markdown(results),
+        readme: _between(readme, summary(results)),
+        root / "results" / "paper.html": html(results),
+    }
+
+
+def summary(results: Results) -> str:
+    """The README's part: the threat-model card, and what became of the claims."""
+    lines = []
+    if "threats" in results.experiments:
+        (card,) = VIEWS["threats"](results)
+        assert isinstance(card, Table)
+        lines += [f"{card.title}:", "", *_table(card), ""]
+    verdicts = [verdict.verdict for _, verdict in judged(results).values()]
+    counts = {kind: verdicts.count(kind) for kind in (HOLDS, OBLIVIOUS, FAILS, UNKNOWN)}
+    said = "; ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    lines += [f"Of {len(verdicts)} claims of the paper: {said} ([each with its evidence](docs/claims.md))."]
+    return "\n".join(lines)
+
+
+def _table(shown: Table) -> list[str]:
+    rows = [list(shown.header), ["---"] * len(shown.header), *map(list, shown.rows)]
+    return ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _between(path: Path, text: str) -> str:
+    """A file's text with the part between the marks replaced."""
+    whole = path.read_text(encoding="utf-8")
+    before, begin, rest = whole.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise StorageError(f"{path} has no lines {BEGIN} and {END}; the summary goes between them.")
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def write(root: Path) -> list[Path]:
+    """Write all of them; returns their paths."""
+    made = texts(root)
+    for path, text in made.items():
+        page.write(path, text)
+    return list(made)
+
+
+if __name__ == "__main__":
+    for written in write(Path(sys.argv[1] if len(sys.argv) > 1 else ".")):
+        sys.stdout.write(f"{written}\n")

@@ -1,0 +1,115 @@
+"""What experiments compute, by hand where a hand can: features, one step, decoding, descents, verdicts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from alu.experiments import artefacts, features, logit_change, one_step, pattern_cost
+from alu.experiments.descents import at_each, image_sets
+from alu.experiments.material import Material
+from alu.experiments.verdicts import digits, verdicts
+from alu.purifiers import LatentVAE
+from alu.report.paper.findings import explained
+from alu.rng import generator
+
+
+def test_one_number_is_reached_in_one_step_and_ten_are_not() -> None:
+    material = Material({"n": 50})
+    one, ten = (cell.run() for cell in one_step.cells(material))
+    assert max(one["error after"]) < 1e-9
+    assert min(ten["error after"]) > 0.05
+    assert 25 < sum(rate > 0 for rate in one["rate"]) < 50, "more often positive than not, but not always"
+
+
+def test_the_appendix_formula_is_the_best_rate() -> None:
+    stream = generator(0, "formula")
+    decoder, classifier, image, code, wanted = (
+        torch.randn(shape, generator=stream, dtype=torch.float64) for shape in ((6, 3), (1, 6), (6,), (3,), (1,))
+    )
+    stated = (wanted - classifier @ decoder @ code) / (2 * classifier @ decoder @ decoder.T @ (image - decoder @ code))
+    torch.testing.assert_close(one_step.best_rate(decoder, classifier, image, code, wanted), stated.squeeze())
+
+
+def test_features_are_split_as_the_paper_says() -> None:
+    # Contributions to the true logit: 2 (kept), 4 (falls to 1), -1 (irrelevant); one image.
+    before, after = torch.tensor([[1.0, 2.0, 1.0]]), torch.tensor([[1.0, 0.5, 3.0]])
+    own, theirs = torch.tensor([[2.0, 2.0, -1.0]]), torch.tensor([[0.0, -1.0, 1.0]])
+    found = features._parts(before, after, own, theirs, 0.8)
+    assert found["true"] == {"robust": [0.0], "non-robust": [-3.0], "irrelevant": [-2.0], "all": [-5.0]}
+    assert found["adversarial"] == {"robust": [0.0], "non-robust": [1.5], "irrelevant": [2.0], "all": [3.5]}
+    assert found["share of features"] == {"robust": 0.3333, "non-robust": 0.3333, "irrelevant": 0.3333}
+
+
+def test_explained_variance() -> None:
+    assert explained([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == pytest.approx(1.0)
+    assert explained([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]) == pytest.approx(0.0)
+    assert explained([1.0, 2.0, 3.0], [11.0, 12.0, 13.0]) == pytest.approx(1.0), "a constant is allowed"
+
+
+def test_a_probe_learns_what_is_there_and_nothing_where_nothing_is() -> None:
+    stream = generator(0, "probe")
+    labels = torch.arange(200) % 10
+    written = torch.nn.functional.one_hot(labels, 20).float() + 0.1 * torch.randn((200, 20), generator=stream)
+    weights = artefacts._probe(written[:100], labels[:100], 0)
+    assert ((written[100:] @ weights).argmax(1) == labels[100:]).float().mean() > 0.95
+    noise = torch.randn((200, 20), generator=stream)
+    weights = artefacts._probe(noise[:100], labels[:100], 0)
+    assert ((noise[100:] @ weights).argmax(1) == labels[100:]).float().mean() < 0.3
+
+
+def small() -> Material:
+    return Material({"n": 12, "calibration": 200, "steps": 4, "hard": 4, "enlarged": 4, "probe": 200})
+
+
+def test_verdicts_are_those_of_the_deployed_defence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from alu.experiments.unions import defended
+
+    monkeypatch.setattr("alu.experiments.verdicts.CALIBRATION", 200)
+    material = small()
+    shown = material.images("cifar10", "test", 12)
+    # A threshold from few images, so that some clean ones are flagged and both branches are seen.
+    found = verdicts(material, "cifar10-standard", "cifar10-vae@2", shown)
+    for reading in ("input", "reconstruction"):
+        decision = defended(material, "cifar10-standard", "cifar10-vae@2", reading).decide(shown.images)
+        assert found[reading]["alu"] == digits(decision.label == shown.labels)
+        assert found[reading]["flagged"] == digits(decision.flagged)
+        assert found[reading]["all flagged"] == digits(
+            (decision.post_logits - decision.pre_logits).argmax(1) == shown.labels
+        )
+        assert found["purified"] == digits(decision.post_logits.argmax(1) == shown.labels)
+
+
+def test_a_descent_gives_what_each_number_of_steps_gives() -> None:
+    material = small()
+    whole = LatentVAE("cifar10-vae", steps=4, lr=1e-2, schedule="constant")
+    images = material.images("cifar10", "test", 12).images
+    for count, output in zip((0, 1, 4), whole.outputs(images, (0, 1, 4)), strict=True):
+        alone = LatentVAE("cifar10-vae", steps=count, lr=1e-2, schedule="constant")
+        torch.testing.assert_close(output, alone(images))
+    found = at_each(material, whole, "test", [0, 4])
+    assert set(found["clean"]["4"]) == {"purified", "input", "reconstruction"}
+    nothing = found["pgd-20 on f(D(E))"]["0"]["reconstruction"]
+    assert nothing["flagged"] == "0" * 12, "without steps nothing changes, so nothing is flagged"
+    shown = image_sets(material)["pgd-20 on f"]
+    assert found["pgd-20 on f"]["4"]["purified"] == digits(
+        material.classifier("cifar10-standard")(whole(shown.images)).argmax(1) == shown.labels
+    )
+
+
+def test_cases_of_logit_changes_add_up() -> None:
+    cell = logit_change.cells(small())[0]
+    found = cell.run()
+    succeeded = found["attacked"].count("1")
+    assert len(found["case"]) == len(found["true falls most"]) == len(found["true"]) == succeeded > 0
+    for case, own, answered in zip(found["case"], found["true"], found["answered"], strict=True):
+        assert case == ("3" if own >= 0 else "1" if answered > 0 else "2")
+    assert found["example"]["before"][found["example"]["true"]] == max(found["example"]["before"])
+
+
+def test_pattern_cost_counts_what_attacks_ask() -> None:
+    material = Material({"n": 5, "steps": 3})
+    pgd = next(cell for cell in pattern_cost.cells(material) if cell.key == "cifar10-standard/pgd").run()
+    assert pgd["backwards"] == 5 * 3
+    assert pgd["forwards"] >= 5 * 3
+    assert len(pgd["fooled"]) == 5

@@ -1,0 +1,131 @@
+"""Experiments: measured cell by cell, resumed exactly, empty where a model or data are missing, refused if edited."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alu import models
+from alu.errors import DataError, StorageError
+from alu.experiments.base import Cell, Experiment
+from alu.experiments.catalog import EXPERIMENTS
+from alu.experiments.material import Material
+from alu.experiments.running import reproduce
+from alu.report.paper.results import Results, both, read, share, where
+from alu.report.paper.views import VIEWS
+
+
+class Counted:
+    """Cells that count how often they were measured; one of them can be told to fail."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, int] = {}
+        self.fail: Exception | KeyboardInterrupt | None = None
+
+    def experiment(self) -> Experiment:
+        return Experiment("toy", "A toy", "Does it count?", self.cells, {"n": 3}, {"n": 1}, "It is a toy.")
+
+    def cells(self, material: Material) -> list[Cell]:
+        def run(key: str) -> dict[str, Any]:
+            if key == "second" and self.fail is not None:
+                raise self.fail
+            self.runs[key] = self.runs.get(key, 0) + 1
+            return {"n": material.sizes["n"], "digits": "1" * material.sizes["n"]}
+
+        return [
+            Cell("first", lambda: run("first"), ("cifar10-standard",)),
+            Cell("second", lambda: run("second")),
+            Cell("third", lambda: run("third"), ("cifar10-nobody", "cifar10-standard")),
+        ]
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    toy.fail = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(toy.experiment(), out)
+    assert set(read(out)["cells"]) == {"first"}
+    toy.fail = None
+    result = reproduce(toy.experiment(), out)
+    assert toy.runs == {"first": 1, "second": 1}, "what was there is not measured again"
+    assert read(out)["cells"] == result["cells"]
+    assert result["cells"]["third"] == {"absent": "cifar10-nobody has not been trained yet."}
+    assert not result["complete"]
+    reproduce(toy.experiment(), out, fresh=True)
+    assert toy.runs == {"first": 2, "second": 2}
+
+
+def test_other_weights_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    reproduce(toy.experiment(), out)
+    known = models.card("cifar10-standard")
+    monkeypatch.setattr(models, "card", lambda name: replace(known, sha256="another" + known.sha256))
+    reproduce(toy.experiment(), out)
+    assert toy.runs == {"first": 2, "second": 1}
+
+
+def test_missing_data_leave_a_cell_empty_until_they_are_there(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    toy.fail = DataError("cifar100 is not there.")
+    assert reproduce(toy.experiment(), out)["cells"]["second"] == {"absent": "cifar100 is not there."}
+    toy.fail = None
+    assert "found" in reproduce(toy.experiment(), out)["cells"]["second"]
+
+
+def test_quick_and_full_and_seeds_do_not_mix(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    reproduce(toy.experiment(), out, quick=True)
+    with pytest.raises(StorageError, match=r"was measured with sizes .* --fresh"):
+        reproduce(toy.experiment(), out)
+    with pytest.raises(StorageError, match="with seed 0, not 1"):
+        reproduce(toy.experiment(), out, quick=True, seed=1)
+
+
+def test_an_edited_or_foreign_file_is_refused(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    reproduce(toy.experiment(), out)
+    plain = json.loads(out.read_text())
+    plain["cells"]["first"]["found"]["digits"] = "000"
+    out.write_text(json.dumps(plain))
+    with pytest.raises(StorageError, match="was changed after it was written"):
+        reproduce(toy.experiment(), out)
+    out.write_text('{"some": "thing"}')
+    with pytest.raises(StorageError, match="is not a result of alu reproduce"):
+        reproduce(toy.experiment(), out)
+    assert out.read_text() == '{"some": "thing"}'
+
+
+def test_every_cell_says_where_it_comes_from(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    record = reproduce(toy.experiment(), out)["cells"]["first"]
+    assert record["weights"] == {"cifar10-standard": models.card("cifar10-standard").sha256[:12]}
+    assert record["commit"]
+    assert record["seconds"] >= 0
+    assert read(out)["provenance"]["seed"] == 0
+
+
+def test_shares_of_digits() -> None:
+    assert (share("1101").count, share("1101").n) == (3, 4)
+    assert both("1100", "1010") == "1000"
+    assert where("1011", "1100") == "10"
+    assert where("1011", "1100", "0") == "11"
+
+
+def test_every_experiment_has_a_view_and_sizes_of_both_forms() -> None:
+    assert set(VIEWS) == set(EXPERIMENTS)
+    for experiment in EXPERIMENTS.values():
+        assert set(experiment.full) == set(experiment.quick)
+        assert all(experiment.quick[key] <= value for key, value in experiment.full.items()), experiment.name
+        assert experiment.why.endswith(".")
+        assert experiment.question.endswith("?")
+
+
+@pytest.mark.parametrize("name", list(VIEWS))
+def test_an_empty_view_says_so(name: str) -> None:
+    shown = VIEWS[name](Results({name: {"cells": {}}}))
+    assert shown, "a view without results still shows something"
+    assert all(isinstance(part.html(), str) for part in shown)

@@ -55,7 +55,9 @@ def multiply_adds(model: nn.Module, images: Tensor) -> float:
 @pytest.mark.parametrize("name", ZOO)
 def test_networks_are_cheap(name: str) -> None:
     made = recipe(name)
-    side, classes = SHAPES[made.dataset]
+    # Until what it starts from is bundled, the cost is that of the start itself.
+    known = set(made.needs) <= set(models.names())
+    side, classes = SHAPES[made.dataset if known else recipe(made.needs[0]).dataset]
     model = built(name)
     images = torch.zeros((1, 3, side, side))
     if made.task == "vae":
@@ -69,8 +71,7 @@ def test_networks_are_cheap(name: str) -> None:
         assert 20 <= multiply_adds(model.head, model.inner(model.encode(images)[0])) <= 45
     else:
         assert 30 <= multiply_adds(model, images) <= 60
-        if set(made.needs) <= set(models.names()):
-            assert model.linear.out_features == classes  # type: ignore[union-attr]
+        assert model.linear.out_features == classes  # type: ignore[union-attr]
 
 
 def test_what_cifar10_taught_is_kept_for_more_classes() -> None:

@@ -55,6 +55,6 @@ EXPERIMENT = Experiment(
     question="How much longer does an answer take with N latent steps?",
     cells=cells,
     full={"n": 100, "repeats": 7},
-    quick={"n": 50, "repeats": 3},
+    quick={"n": 10, "repeats": 3},
     why="Ratios settle within a few repetitions; the paper's 10,000 images would only take longer.",
 )

@@ -182,7 +182,7 @@ def test_pattern_holds_the_true_logit() -> None:
     found = made("Pattern", eps=0.3, steps=20, penalties=(100.0,), targets=1)(defense, data.images, data.labels)
     before, after = defense.logits(data.images).detach(), defense.logits(found).detach()
     moved = (found - data.images).abs().flatten(1).amax(1) > 0
-    kept = after.gather(1, data.labels[:, None]) >= before.gather(1, data.labels[:, None]) - 0.2
+    kept = after.gather(1, data.labels[:, None]) >= before.gather(1, data.labels[:, None])
     assert int(kept[moved].sum()) >= 0.8 * int(moved.sum())
 
 

@@ -113,3 +113,10 @@ def test_pattern_cost_counts_what_attacks_ask() -> None:
     assert pgd["backwards"] == 5 * 3
     assert pgd["forwards"] >= 5 * 3
     assert len(pgd["fooled"]) == 5
+
+
+def test_pattern_gives_case_three_in_most_of_its_successes() -> None:
+    cells = {cell.key: cell for cell in pattern_cost.cells(Material({"n": 20, "steps": 20}))}
+    found = cells["cifar10-standard/pattern"].run()
+    assert found["fooled"].count("1") >= 12
+    assert found["case 3"].count("1") >= found["fooled"].count("1") / 2

@@ -62,10 +62,9 @@ def small() -> Material:
     return Material({"n": 12, "calibration": 200, "steps": 4, "hard": 4, "enlarged": 4, "probe": 200})
 
 
-def test_verdicts_are_those_of_the_deployed_defence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_are_those_of_the_deployed_defence() -> None:
     from alu.experiments.unions import defended
 
-    monkeypatch.setattr("alu.experiments.verdicts.CALIBRATION", 200)
     material = small()
     shown = material.images("cifar10", "test", 12)
     # A threshold from few images, so that some clean ones are flagged and both branches are seen.

@@ -107,10 +107,9 @@ def _purifier(material: Material, name: str) -> Purifier:
     if kind == "pca":
         whole = PCA.bundled("cifar10-pca")
         return (whole if value == "500" else whole.first(int(value))).to(material.device)
-    made: dict[str, Purifier] = {
-        "blur": Blur(float(value)), "median": Median(round(float(value))), "jpeg": JPEG(round(float(value))),
-    }  # fmt: skip
-    return made[kind]
+    if kind == "blur":
+        return Blur(float(value))
+    return Median(int(value)) if kind == "median" else JPEG(int(value))
 
 
 EXPERIMENT = Experiment(
@@ -118,7 +117,7 @@ EXPERIMENT = Experiment(
     title="What explains the effect",
     question="Where does accuracy under attack above clean accuracy come from, and is the VAE needed for it?",
     cells=cells,
-    full={"n": 500, "probe": 1_500, "enlarged": 4},
-    quick={"n": 40, "probe": 200, "enlarged": 4},
+    full={"calibration": 1_500, "n": 500, "probe": 1_500, "enlarged": 4},
+    quick={"calibration": 200, "n": 40, "probe": 200, "enlarged": 4},
     why="500 test images and 1,500 held-out ones come with the package.",
 )

@@ -13,7 +13,7 @@ from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.descents import CLASSIFIER, VAE, image_sets
 from alu.experiments.material import Material, Shown
 from alu.experiments.unions import EPS
-from alu.experiments.verdicts import CALIBRATION, evidence
+from alu.experiments.verdicts import evidence
 
 KINDS = ("train", "calibration", "clean", "pgd-20 on f", "pgd-20 on f(D(E))", "autoattack on f")
 
@@ -28,7 +28,7 @@ def _shown(material: Material, kind: str) -> Shown:
     if kind == "train":
         return material.images("cifar10", "train", material.sizes["train"])
     if kind == "calibration":
-        return material.images("cifar10", "calibration", min(CALIBRATION, material.sizes["train"]))
+        return material.images("cifar10", "calibration", material.sizes["calibration"])
     if kind == "autoattack on f":
         clean = material.images("cifar10", "test", material.sizes["n"])
         return material.attacked(kind, clean, AutoAttack(eps=EPS, seed=material.seed), material.classifier(CLASSIFIER))
@@ -61,7 +61,7 @@ EXPERIMENT = Experiment(
     title="The score on clean and attacked images",
     question="Do training and test scores overlap, and are clean and attacked scores apart?",
     cells=cells,
-    full={"n": 500, "train": 1_500},
-    quick={"n": 40, "train": 200},
+    full={"n": 500, "train": 1_500, "calibration": 1_500},
+    quick={"n": 40, "train": 200, "calibration": 200},
     why="500 test images and 1,500 held-out ones come with the package; as many training images stand beside them.",
 )

@@ -69,7 +69,7 @@ EXPERIMENT = Experiment(
     title="Table 3: Unified ALU beside other test-time methods",
     question="Is it better than others of its kind, when all of them meet the same attackers?",
     cells=cells,
-    full={"n": 500, "hard": 100, "adaptive": 50},
-    quick={"n": 30, "hard": 4, "adaptive": 4},
+    full={"calibration": 1_500, "n": 500, "hard": 100, "adaptive": 50},
+    quick={"calibration": 200, "n": 30, "hard": 4, "adaptive": 4},
     why="AutoAttack and the adaptive suite take most of the time; see table 2.",
 )

@@ -53,7 +53,7 @@ EXPERIMENT = Experiment(
     title="The threat-model card",
     question="What does the bundled defence withstand, by what its attacker knows?",
     cells=cells,
-    full={"n": 100, "query": 50},
-    quick={"n": 8, "query": 2},
+    full={"calibration": 1_500, "n": 100, "query": 50},
+    quick={"calibration": 200, "n": 8, "query": 2},
     why="A query attack asks hundreds of times for each image, and every question is purified.",
 )

@@ -12,9 +12,6 @@ from alu.detectors import LogitShift
 from alu.experiments.material import Material, Shown
 from alu.purifiers import Purifier
 
-CALIBRATION = 1_500
-"""How many clean images the threshold is taken from; so many CIFAR-10 ones come with the package."""
-
 
 def digits(right: Tensor) -> str:
     """One digit for each image: 1 for yes, 0 for no."""
@@ -44,7 +41,7 @@ def detector(
 
     def made() -> LogitShift:
         dataset = classifier.rsplit("-", 1)[0]
-        calm = material.images(dataset, "calibration", CALIBRATION)
+        calm = material.images(dataset, "calibration", material.sizes["calibration"])
         fitted = LogitShift()
         fitted.calibrate(evidence(material, classifier, name, calm, purifier)[reading])
         return fitted

@@ -54,7 +54,11 @@ def _fast_at(dataset: str) -> Recipe:
     settings = Settings(epochs=10, batch_size=64, lr=0.05, weight_decay=1e-3, warmup=0.2, augment="crop-flip")
     start = "cifar10-at"
     return Recipe(
-        dataset, _from(start), lambda: AdversarialTraining(steps=1, step_size=10 / 255), settings, needs=(start,)
+        dataset,
+        _from(start),
+        lambda: AdversarialTraining(steps=1, step_size=8 / 255, start=2.0, free=True),
+        settings,
+        needs=(start,),
     )
 
 

@@ -164,7 +164,7 @@ def test_pattern_asymmetry_convergence_equation_and_one_step() -> None:
             judging.equation(Results({"features": made("features", **{"cifar10-standard": kept})})).verdict == verdict
         )
     for rate, left, verdict in ((1.0, 0.0, HOLDS), (-1.0, 0.0, FAILS), (1.0, 0.5, FAILS)):
-        cell = {"n": 2, "rate": [1.0, rate], "error after": [0.0, left]}
+        cell = {"n": 2, "rate": [1.0, rate], "error before": [1.0, 1.0], "error after": [left, left]}
         found = Results({"one-step": made("one-step", **{"1 outputs": cell, "10 outputs": cell})})
         assert judging.one_step(found).verdict == verdict
 

@@ -9,7 +9,7 @@ from alu.evaluation.intervals import Share
 from alu.report.charts import bars, chart
 from alu.report.paper import published
 from alu.report.paper.results import Results, share, where
-from alu.report.paper.shape import Chart, Shown, Table, percent
+from alu.report.paper.shape import Shown, Table, percent, side_by_side
 
 NOTHING = "not measured yet"
 
@@ -42,7 +42,7 @@ def logit_change(results: Results) -> list[Shown]:
             shown = found["example"]
             drawing = bars(shown["classes"], shown["before"], shown["after"], shown["true"])
             caption = "One image's logits: clean (grey) and under PGD-20 (blue); the true class in bold"
-            made.append(Chart(chart(caption, drawing, note="The image whose true logit fell by the median.")))
+            made.append(side_by_side(chart(caption, drawing, note="The image whose true logit fell by the median.")))
     header = ["classifier/attack", "true logit falls most", "case 1", "case 2", "case 3", "true, mean change",
               "answered, mean change", "others, mean size of change"]  # fmt: skip
     note = f"Successful attacks on images that were right clean. The paper: {100 * published.TRUE_FALLS_MOST:.2f} %."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from alu.evaluation.intervals import Share
 from alu.report.paper import published
@@ -259,7 +259,7 @@ def one_step(results: Results) -> Verdict:
     one, ten = (results.found("one-step", f"{outputs} outputs") for outputs in (1, 10))
     worst = max(one["error after"])
     positive = Share(sum(rate > 0 for rate in one["rate"]), one["n"])
-    left = fmean(ten["error after"])
+    left = median(after / before for before, after in zip(ten["error before"], ten["error after"], strict=True))
     words = (
         f"One linear output: the largest error after the step is {worst:.1g}, but the rate needs the true label and is "
         f"positive in {percent(positive)}, not always; ten outputs: {100 * left:.0f} % of the error stays."

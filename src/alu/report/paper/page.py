@@ -46,7 +46,7 @@ def _claims(results: Results) -> list[str]:
             f'<span class="{mark}">{escape(verdict.verdict)}</span>',
             f'{escape(verdict.evidence)} <a href="#{claim.experiment}">{claim.experiment}</a>',
         ])  # fmt: skip
-    said = f"{len(CLAIMS)} claims of the paper, judged by rules that were written before the numbers were there."
+    said = f"{len(CLAIMS)} claims of the paper, each judged by a rule that its evidence states."
     head = ["the paper says", "verdict", "evidence"]
     return [
         '<h2 id="claims">Claims</h2>',

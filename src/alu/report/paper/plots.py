@@ -10,7 +10,7 @@ from alu.report.axes import Axes, Scale, linear, shares
 from alu.report.charts import Group, Line, Mark, chart, histogram, lines
 from alu.report.paper import published
 from alu.report.paper.results import Results, share
-from alu.report.paper.shape import Chart, Shown, Table, percent
+from alu.report.paper.shape import Chart, Shown, Table, percent, side_by_side
 
 GREY = "#a9b0bb"
 CLEAN, ATTACKED, THROUGH, HARD, TRAIN = "#2b5fab", "#b3362d", "#6b4ea3", "#c98a1b", "#1a7f4b"
@@ -54,9 +54,7 @@ def iterations(results: Results) -> list[Shown]:
         axis = _squeezed(max(counts))
         made += _sweep(f"{start} start", {count: _at(found, str(count)) for count in counts}, axis, "latent steps N",
                        published.ITERATIONS if start == "encoder" else {})  # fmt: skip
-        made.append(
-            _sweep_table(f"{start} start, {found['solver']}", "N", {str(c): _at(found, str(c)) for c in counts})
-        )
+        made += _sweep_tables(f"{start} start, {found['solver']}", "N", {str(c): _at(found, str(c)) for c in counts})
     return made or [_nothing("Iterations")]
 
 
@@ -72,7 +70,7 @@ def learning_rate(results: Results) -> list[Shown]:
         low, high = min(*rows, 1e-5), max(*rows, 1.0)
         ticks = tuple((10.0**power, f"1e{power}") for power in range(-5, 1))
         made += _sweep(name, rows, Scale(low, high, ticks, log=True), "learning rate", published.LEARNING_RATE)
-        made.append(_sweep_table(name, "learning rate", {f"{rate:g}": row for rate, row in rows.items()}))
+        made += _sweep_tables(name, "learning rate", {f"{rate:g}": row for rate, row in rows.items()})
     return made or [_nothing("Learning rate")]
 
 
@@ -112,7 +110,7 @@ def _sweep(
         legend = [(line.name, line.colour) for line in made] + ([("the paper", GREY)] if grey else [])
         caption = f"{what} against the {title}: {name}"
         drawn.append(chart(caption, lines(axes, caption, [*grey, *made]), legend, "PGD-20 on f(D(E)), reconstruction."))
-    return [Chart('<div class="charts">' + "".join(drawn) + "</div>")]
+    return [side_by_side(*drawn)]
 
 
 def _line(label: str, colour: str, rows: dict[Any, dict[str, Any]], read: Any) -> Line:
@@ -129,26 +127,26 @@ def _inverse(digits: str) -> str:
     return digits.translate(str.maketrans("01", "10"))
 
 
-def _sweep_table(name: str, first: str, rows: dict[str, dict[str, Any]]) -> Table:
-    header = [first]
+def _sweep_tables(name: str, first: str, rows: dict[str, dict[str, Any]]) -> list[Shown]:
+    header = [
+        first,
+        "clean",
+        "false alarms",
+        "PGD-20 on f",
+        "PGD-20 on f(D(E))",
+        "the same, if all were flagged",
+        "flagged",
+    ]
+    made: list[Shown] = []
     for reading in READINGS:
-        header += [f"clean, {reading}", f"false alarms, {reading}"]
-        header += [f"PGD on f(D(E)), {reading}", f"if all were flagged, {reading}", f"flagged, {reading}"]
-    shown = []
-    for at, row in rows.items():
-        line = [at]
-        for reading in READINGS:
-            clean, attacked = row["clean"][reading], row["pgd-20 on f(D(E))"][reading]
-            for digits in (
-                clean["alu"],
-                clean["flagged"],
-                attacked["alu"],
-                attacked["all flagged"],
-                attacked["flagged"],
-            ):
-                line.append(percent(share(digits)))
-        shown.append(line)
-    return Table(f"{name}: percent of images", header, shown)
+        shown = []
+        for at, row in rows.items():
+            clean, on_f, through = (row[kind][reading] for kind in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))"))
+            chosen = (clean["alu"], clean["flagged"], on_f["alu"])
+            chosen += tuple(through[key] for key in ("alu", "all flagged", "flagged"))
+            shown.append([at, *(percent(share(digits)) for digits in chosen)])
+        made.append(Table(f"{name}, {reading} reading: percent of images", header, shown))
+    return made
 
 
 def convergence(results: Results) -> list[Shown]:
@@ -173,7 +171,7 @@ def convergence(results: Results) -> list[Shown]:
         drawn.append(Line("attacked to clean", GREY, [(rows[0][0], itself), (rows[-1][0], itself)]))
         legend = [(line.name, line.colour) for line in drawn]
         caption = f"Distance of the purified image, {kind}"
-        made.append(Chart(chart(caption, lines(axes, caption, drawn), legend)))
+        made.append(side_by_side(chart(caption, lines(axes, caption, drawn), legend)))
         shown = [[str(at), *(f"{row[key]:.4f}" for key in ("to clean", "to attacked", "cosine"))] for at, row in rows]
         header = ["N", "to clean, mean", "to attacked, mean", "cosine of estimated and true logit change, mean"]
         made.append(Table(f"{kind}: n={found['n']}, attacked to clean {itself:.4f}", header, shown))

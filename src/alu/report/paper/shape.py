@@ -56,6 +56,11 @@ class Chart:
 Shown = Table | Chart
 
 
+def side_by_side(*drawings: str) -> Chart:
+    """Charts in columns, as many as fit."""
+    return Chart('<div class="charts">' + "".join(drawings) + "</div>")
+
+
 def percent(share: Share | None) -> str:
     """A share with its interval and n; a dash where there is none."""
     if share is None or not share.n:

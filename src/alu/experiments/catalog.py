@@ -7,6 +7,7 @@ from alu.experiments import (
     artefacts,
     bpda,
     convergence,
+    each_attack,
     features,
     histogram,
     iterations,
@@ -24,7 +25,7 @@ from alu.experiments.base import Experiment
 
 _MODULES = (
     table1, table2, table3, histogram, learning_rate, iterations, timing, logit_change, features, convergence,
-    pattern_cost, one_step, bpda, artefacts, threats,
+    pattern_cost, one_step, bpda, artefacts, threats, each_attack,
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
 

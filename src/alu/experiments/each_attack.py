@@ -1,93 +1,70 @@
-"""Each adaptive attack alone, on all images, against every reading: which attack is meant for what.
-
-python -m alu.experiments.each_attack --purifier pca --n 100 --out results/each-attack-pca.json
-"""
+"""each-attack: each adaptive attack alone, on all images, against every reading: which attack is meant for what."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from alu import data
 from alu.attacks import PGD
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.pattern import case_three
 from alu.attacks.adaptive.view import smoothly_purified
-from alu.attacks.base import Attack
-from alu.defense import Defense
-from alu.evaluation.intervals import Share
 from alu.evaluation.suite import BUDGETS
-from alu.experiments.defenses import DEMO, bundled_defense
-from alu.provenance import provenance
-from alu.storage import write_json
+from alu.experiments.base import Cell, Experiment, Found
+from alu.experiments.material import Material
+from alu.experiments.unions import EPS, defended
+from alu.experiments.verdicts import digits
 
-NAMES = ("Direct", "Decoy", "Boost", "Pattern", "Stealth", "Match", "Soft", "Trajectory", "Transfer", "Query")
-
-
-def run(
-    purifier: str, n: int, budget: str, seed: int, eps: float = 8 / 255, say: Callable[[str], object] = lambda _: None
-) -> dict[str, Any]:
-    """Outcomes of each attack for each reading, as plain values."""
-    test = data.sample("test").draw(n, seed)
-    rows: dict[str, Any] = {}
-    for reading in [reading for kind, reading in DEMO.values() if kind == purifier]:
-        defense = bundled_defense(purifier=purifier, reading=reading)
-        rows[reading] = {"clean": judged(defense, test.images, test.labels)}
-        shown = PGD(eps=eps, steps=20, seed=seed)(smoothly_purified(defense), test.images, test.labels)
-        rows[reading]["surrogate PGD-20"] = judged(defense, shown, test.labels)
-        for name in NAMES:
-            started = time.perf_counter()
-            settings: dict[str, Any] = {"eps": eps, "seed": seed, "budget": budget, "steps": BUDGETS[budget]}
-            attack: Attack = getattr(informed, name)(**settings)
-            shown = attack(defense, test.images, test.labels)
-            found = judged(defense, shown, test.labels)
-            found["seconds"] = round(time.perf_counter() - started, 1)
-            if name == "Pattern":
-                with torch.no_grad():
-                    before, after = defense.logits(test.images), defense.logits(shown)
-                found["case three"] = case_three(before, after, test.labels).int().tolist()
-            rows[reading][name] = found
-            say(f"{reading}, {name}: {summary(found)} ({found['seconds']} s)")
-    return {
-        "purifier": purifier, "n": n, "budget": budget, "eps": eps, "rows": rows, "labels": test.labels.tolist(),
-        "provenance": provenance(seed),
-    }  # fmt: skip
+CLASSIFIER = "cifar10-standard"
+PURIFIERS = {
+    "cifar10-vae": ("input", "reconstruction", "purified", "abstain"),
+    "cifar10-pca": ("input", "purified", "abstain"),
+}
+"""The readings each purifier has; a projection has no reconstruction."""
+NAMES = ("Decoy", "Boost", "Direct", "Pattern", "Trajectory", "Stealth", "Match", "Soft", "Transfer", "Query")
+BUDGET = "quick"
 
 
-def judged(defense: Defense, images: Tensor, labels: Tensor) -> dict[str, Any]:
-    """Outcome (0 wrong, 1 correct, 2 rejected) and flag of each image."""
+def cells(material: Material) -> list[Cell]:
+    """Clean images, PGD-20 through the purifier, and every adaptive attack."""
+    made = []
+    for purifier, readings in PURIFIERS.items():
+        for reading in readings:
+            for name in ("clean", "surrogate PGD-20", *NAMES):
+                run = partial(_cell, material, purifier, reading, name)
+                made.append(Cell(f"{purifier}, {reading}/{name}", run, (CLASSIFIER, purifier)))
+    return made
+
+
+def _cell(material: Material, purifier: str, reading: str, name: str) -> Found:
+    """Right (1), wrong (0) or rejected (2) for each image, and whether it was flagged."""
+    defense = defended(material, CLASSIFIER, purifier, reading)
+    clean = material.images("cifar10", "test", material.sizes["n"])
+    same: dict[str, Any] = {"eps": EPS, "seed": material.seed}
+    images = clean.images
+    if name == "surrogate PGD-20":
+        images = PGD(steps=20, **same)(smoothly_purified(defense), images, clean.labels)
+    elif name in NAMES:
+        attack = getattr(informed, name)(steps=BUDGETS[BUDGET], budget=BUDGET, **same)
+        images = attack(defense, images, clean.labels, watch=partial(material.watch, f"{reading}, {name}"))
     decision = defense.decide(images)
-    return {"outcome": decision.outcome(labels).tolist(), "flagged": decision.flagged.int().tolist()}
+    outcome = "".join(map(str, decision.outcome(clean.labels).tolist()))
+    found: Found = {"n": len(clean), "budget": BUDGET, "outcome": outcome, "flagged": digits(decision.flagged)}
+    if name == "Pattern":
+        with torch.no_grad():
+            before, after = defense.logits(clean.images), defense.logits(images)
+        found["case 3"] = digits(case_three(before, after, clean.labels))
+    return found
 
 
-def summary(found: dict[str, Any]) -> str:
-    """Right and resisted, with intervals."""
-    outcome = found["outcome"]
-    right, resisted = Share(outcome.count(1), len(outcome)), Share(len(outcome) - outcome.count(0), len(outcome))
-    return f"right {right}, resisted {resisted}"
-
-
-def main() -> None:
-    """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--purifier", choices=["pca", "vae"], default="pca")
-    parser.add_argument("--n", type=int, default=100)
-    parser.add_argument("--budget", choices=list(BUDGETS), default="quick")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
-    found = run(
-        options.purifier, options.n, options.budget, options.seed, say=lambda line: sys.stderr.write(line + "\n")
-    )
-    write_json(options.out, found)
-
-
-if __name__ == "__main__":
-    main()
+EXPERIMENT = Experiment(
+    name="each-attack",
+    title="Each adaptive attack alone",
+    question="Which attack that knows the defence is meant for which reading of it?",
+    cells=cells,
+    full={"calibration": 1_500, "n": 100},
+    quick={"calibration": 200, "n": 2},
+    why="80 attacks on a purifier of 20 steps; budget quick.",
+)

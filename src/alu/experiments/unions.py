@@ -11,6 +11,7 @@ from alu.defense import Defense
 from alu.evaluation import metrics
 from alu.evaluation.run import evaluate
 from alu.experiments.base import Found
+from alu.experiments.defenses import READINGS
 from alu.experiments.material import Material, Shown
 from alu.experiments.verdicts import detector
 from alu.purifiers import Purifier
@@ -20,11 +21,12 @@ EPS = 8 / 255
 
 
 def defended(material: Material, classifier: str, name: str, reading: str, purifier: Purifier | None = None) -> Defense:
-    """The deployed defence of one reading: "input", "reconstruction", or "purified" without a detector."""
+    """The deployed defence of one reading; "purified" has no detector."""
     model, used = material.classifier(classifier), purifier or material.purifier(name)
     if reading == "purified":
         return Defense(model, used, rule="purified")
-    return Defense(model, used, detector(material, classifier, name, reading, purifier), "alu", reading)
+    rule, reference = READINGS[reading]
+    return Defense(model, used, detector(material, classifier, name, reference, purifier), rule, reference)
 
 
 def union(material: Material, model: nn.Module, shown: Shown, budget: str = "quick") -> Found:

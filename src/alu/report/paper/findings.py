@@ -119,6 +119,46 @@ def bpda(results: Results) -> list[Shown]:
     return [Table("Right answers, percent (paper protocol)", header, rows or [["", *[NOTHING] * 4]])]
 
 
+def each_attack(results: Results) -> list[Shown]:
+    """One table for each purifier: a row for each attack, a column for each reading."""
+    cells = results.cells("each-attack")
+    keys = [key.split("/") for key in cells]
+    made: list[Shown] = []
+    for purifier in dict.fromkeys(place.split(", ")[0] for place, _ in keys):
+        readings = list(dict.fromkeys(place.split(", ")[1] for place, _ in keys if place.startswith(purifier)))
+        rows = []
+        for name in dict.fromkeys(name for place, name in keys if place.startswith(purifier)):
+            row = [name]
+            for reading in readings:
+                found = cells.get(f"{purifier}, {reading}/{name}")
+                row.append(_resisted(found, reading) if found else "–")
+            rows.append(row)
+        header = ["attack", *(f"{reading}, resisted" if reading == "abstain" else reading for reading in readings)]
+        note = _case_three({key: found for key, found in cells.items() if key.startswith(purifier)})
+        made.append(Table(f"{purifier}: right answers, percent (abstain: right or rejected)", header, rows, note))
+    return made or [Table("Each attack", ["", ""], [["", NOTHING]])]
+
+
+def _resisted(found: dict[str, Any], reading: str) -> str:
+    outcome = found["outcome"]
+    standing = outcome.count("1") + (outcome.count("2") if reading == "abstain" else 0)
+    return percent(Share(standing, len(outcome)))
+
+
+def _case_three(cells: dict[str, Any]) -> str:
+    """Of pattern's successes, how many are the paper's case 3."""
+    parts = []
+    for key, found in cells.items():
+        clean = cells.get(key.replace("/Pattern", "/clean"))
+        if key.endswith("/Pattern") and clean:
+            won = "".join("1" if before == "1" and after == "0" else "0"
+                          for before, after in zip(clean["outcome"], found["outcome"], strict=True))  # fmt: skip
+            third = where(found["case 3"], won)
+            if third:
+                parts.append(f"{key.split('/')[0].split(', ')[1]} {percent(share(third))}")
+    return "Pattern's successes that are case 3: " + "; ".join(parts) + "." if parts else ""
+
+
 def artefacts(results: Results) -> list[Shown]:
     """E1 to E5."""
     rows: list[list[str]] = []

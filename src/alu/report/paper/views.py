@@ -24,4 +24,5 @@ VIEWS: dict[str, Callable[[Results], list[Shown]]] = {
     "bpda": findings.bpda,
     "artefacts": findings.artefacts,
     "threats": tables.threats,
+    "each-attack": findings.each_attack,
 }

@@ -1,0 +1,117 @@
+"""What the paper's tables show is what the results hold: both protocols, the paper's numbers, and empty cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alu.report.paper import findings, plots, tables
+from alu.report.paper.results import Results
+from alu.report.paper.said import said
+from alu.report.paper.shape import Table
+from tests.unit.test_claims import made
+
+
+def cell(bare: str, purified: str, alu: str, everything: str = "", flagged: str = "") -> dict[str, Any]:
+    reading = {"alu": alu, "all flagged": everything or alu, "flagged": flagged or "0" * len(alu)}
+    return {"n": len(bare), "bare": bare, "purified": purified, "input": reading, "reconstruction": reading}
+
+
+def rows(table: Any) -> dict[str, list[str]]:
+    assert isinstance(table, Table)
+    return {row[0]: list(row[1:]) for row in table.rows}
+
+
+def test_table_one_shows_the_papers_numbers_above_ours() -> None:
+    cells = {name: cell("0000", "1000", "1110", "1111", "1111") for name in tables.ATTACKS1}
+    for name in ("cw-l2, c fixed", "cw-l2, c searched"):
+        cells[name]["lengths"] = [0.1, 0.3, 0.7, 0.9]
+    cells["clean"] = cell("1111", "1110", "1100")
+    shown, lengths = tables.table1(Results({"table1": made("table1", **cells)}))
+    assert isinstance(shown, Table)
+    lines = [list(row) for row in shown.rows]
+    assert lines[0] == ["Standard", "–", "paper 0", "paper 3", "paper 41", "paper 41", "paper 0"]
+    assert lines[1][:3] == ["here", "100.0 [51.0, 100.0] n=4", "0.0 [0.0, 49.0] n=4"]
+    assert lines[4][0] == "+ ALU"
+    assert lines[5][1].startswith("50.0 ")
+    assert lines[5][2].startswith("75.0 ")
+    assert lines[6][0] == "+ ALU, if all were flagged"
+    assert lines[6][2].startswith("100.0 ")
+    assert rows(lengths)["C&W L2, c = 1"] == ["0.700", "50.0 [15.0, 85.0] n=4"]
+
+
+def test_table_two_keeps_the_protocols_apart() -> None:
+    name = "cifar10-standard/"
+    cells: dict[str, Any] = {f"{name}clean": cell("1110", "1100", "1100")}
+    for column in tables.COLUMNS2:
+        if column != "clean":
+            cells[f"{name}{column}"] = cell("0000", "0011", "0111")
+    cells[f"{name}adaptive, input"] = {"adaptive": "1000"}
+    result = made("table2", **cells)
+    result["cells"]["cifar10-at/clean"] = {"absent": "cifar10-at has not been trained yet."}
+    paper, standard = tables.table2(Results({"table2": result}))
+    assert rows(paper)["Standard: the paper"][:2] == ["paper 93.85", "paper 0"]
+    assert rows(paper)["+ ALU, reconstruction: the paper"] == ["paper 79.34", "–", "paper 64.52", "–", "paper 72.03"]
+    assert rows(paper)["+ ALU, input reading"][1].startswith("75.0 "), "right attacked, whatever was answered clean"
+    found = rows(standard)["+ ALU, input reading"]
+    assert found[0].startswith("50.0 ")
+    assert found[1].startswith("25.0 "), "right clean and attacked"
+    assert found[-1].startswith("25.0 "), "the union"
+    assert rows(standard)["Adversarial training"][0] == "cifar10-at has not been trained yet."
+
+
+def test_fewer_hard_images_are_the_first_of_the_clean_ones() -> None:
+    cells = {"clean": cell("1111", "1111", "0111"), "autoattack on f": cell("11", "11", "11")}
+    shown = tables._standing({column: cells.get(column) for column in tables.COLUMNS2}, ("input", "alu"))
+    assert shown[3] == "50.0 [9.5, 90.5] n=2"
+
+
+def test_the_card_counts_images_that_were_right_clean() -> None:
+    cells = {"input/oblivious": {"clean": "1100", "attacked": "1011"}, "input/adaptive": {"adaptive": "0002"}}
+    (card,) = tables.threats(Results({"threats": made("threats", **cells)}))
+    assert rows(card)["oblivious"][1].startswith("25.0 ")
+    assert rows(card)["adaptive"][1].startswith("0.0 ")
+    assert rows(card)["query"][1] == "not measured yet"
+
+
+def test_table_three_names_what_is_not_built() -> None:
+    cells = {f"Hedge Defense/{column}": cell("1", "1", "0") for column in ("clean", "pgd-20 on f")}
+    result = made("table3", **cells)
+    result["cells"]["AWP/clean"] = {"absent": "cifar10-awp has not been trained yet."}
+    (shown,) = tables.table3(Results({"table3": result}))
+    found = rows(shown)
+    assert found["Hedge Defense: here"][0].startswith("100.0 "), "its answer is the purified one"
+    assert found["Hedge Defense: the paper"][2] == "paper 71.43"
+    assert found["AWP: here"][0] == "cifar10-awp has not been trained yet."
+    assert found["ADP (Yoon 2021): the paper, not built here yet"][:3] == ["paper 93.09", "–", "paper 85.45"]
+
+
+def test_each_attack_alone() -> None:
+    cells = {
+        "cifar10-vae, input/clean": {"outcome": "1110"}, "cifar10-vae, input/Pattern": {"outcome": "0010", "case 3": "1000"},
+        "cifar10-vae, abstain/clean": {"outcome": "1112"}, "cifar10-vae, abstain/Pattern": {"outcome": "0212", "case 3": "0000"},
+    }  # fmt: skip
+    (shown,) = findings.each_attack(Results({"each-attack": made("each-attack", **cells)}))
+    assert rows(shown)["Pattern"][0].startswith("25.0 ")
+    assert rows(shown)["Pattern"][1].startswith("75.0 "), "rejected counts as resisted"
+    assert isinstance(shown, Table)
+    assert "input 50.0" in shown.note
+    assert "abstain 0.0" in shown.note
+
+
+def test_iterations_draw_the_papers_points_in_grey() -> None:
+    one = {"purified": "1", **{reading: {"alu": "1", "all flagged": "1", "flagged": "0"} for reading in plots.READINGS}}
+    found = {"solver": "Adam", **dict.fromkeys(("clean", "pgd-20 on f", "pgd-20 on f(D(E))"), {"0": one, "20": one})}
+    drawn, *shown = plots.iterations(Results({"iterations": made("iterations", encoder=found)}))
+    assert 'data-key="paper/attacked/0"' in drawn.html()
+    assert 'data-value="0.0863"' in drawn.html()
+    assert len(shown) == 2, "a table for each reading"
+
+
+def test_a_terminal_is_told_of_empty_cells() -> None:
+    result = made(
+        "one-step", **{"1 outputs": {"n": 2, "rate": [1.0, -1.0], "error before": [1, 1], "error after": [0, 0]}}
+    )
+    result["cells"]["10 outputs"] = {"absent": "nobody measured it."}
+    text = said(result)
+    assert "50.0 [9.5, 90.5] n=2" in text
+    assert "1 of 2 cells are empty: nobody measured it." in text

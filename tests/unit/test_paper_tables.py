@@ -87,9 +87,11 @@ def test_table_three_names_what_is_not_built() -> None:
 
 def test_each_attack_alone() -> None:
     cells = {
-        "cifar10-vae, input/clean": {"outcome": "1110"}, "cifar10-vae, input/Pattern": {"outcome": "0010", "case 3": "1000"},
-        "cifar10-vae, abstain/clean": {"outcome": "1112"}, "cifar10-vae, abstain/Pattern": {"outcome": "0212", "case 3": "0000"},
-    }  # fmt: skip
+        "cifar10-vae, input/clean": {"outcome": "1110"},
+        "cifar10-vae, input/Pattern": {"outcome": "0010", "case 3": "1000"},
+        "cifar10-vae, abstain/clean": {"outcome": "1112"},
+        "cifar10-vae, abstain/Pattern": {"outcome": "0212", "case 3": "0000"},
+    }
     (shown,) = findings.each_attack(Results({"each-attack": made("each-attack", **cells)}))
     assert rows(shown)["Pattern"][0].startswith("25.0 ")
     assert rows(shown)["Pattern"][1].startswith("75.0 "), "rejected counts as resisted"
@@ -100,7 +102,8 @@ def test_each_attack_alone() -> None:
 
 def test_iterations_draw_the_papers_points_in_grey() -> None:
     one = {"purified": "1", **{reading: {"alu": "1", "all flagged": "1", "flagged": "0"} for reading in plots.READINGS}}
-    found = {"solver": "Adam", **dict.fromkeys(("clean", "pgd-20 on f", "pgd-20 on f(D(E))"), {"0": one, "20": one})}
+    kinds = ("clean", "pgd-20 on f", "pgd-20 on f(D(E))")
+    found = {"solver": "Adam", **{kind: {"0": one, "20": one} for kind in kinds}}
     drawn, *shown = plots.iterations(Results({"iterations": made("iterations", encoder=found)}))
     assert 'data-key="paper/attacked/0"' in drawn.html()
     assert 'data-value="0.0863"' in drawn.html()

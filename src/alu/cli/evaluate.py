@@ -93,8 +93,4 @@ def parse_shard(text: str) -> tuple[int, int]:
 def _say_how_long(model: Any, images: Dataset, threat: ThreatModel, suite: str, budget: str, seed: int) -> None:
     from alu.evaluation.estimate import estimate
 
-    seconds = estimate(model, images, threat, suite, budget, seed)
-    sys.stderr.write(
-        f"alu: about {max(1, round(seconds / 60))} minutes if every image stood to the end; images that fall early "
-        "shorten it.\n"
-    )
+    sys.stderr.write(f"alu: {estimate(model, images, threat, suite, budget, seed)}.\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from alu.attacks import PGD, AutoAttack
@@ -13,29 +14,54 @@ from alu.evaluation.subject import Subject
 from alu.evaluation.suite import Plan, entries
 from alu.threat import ThreatModel
 
-PROBED = 4
+PROBED = 2
 SHORT = {"steps": 1, "queries": 10}
 """Settings that are cut for the probe; the time is multiplied by what they were."""
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds if every image fell to the first attack that only sees survivors, and if none ever fell."""
+
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        return (
+            f"about {duration(self.least)} if every image falls to the first attack that knows the defence, up to "
+            f"{duration(self.most)} if none ever falls"
+        )
+
+
+def duration(seconds: float) -> str:
+    """Minutes or hours, as one would say it."""
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes} minute{'s' if minutes > 1 else ''}" if minutes < 120 else f"{round(minutes / 60)} hours"
+
+
 def estimate(
     model: Any, dataset: Dataset, threat: ThreatModel, suite: str, budget: str, seed: int, block_size: int = 50
-) -> float:
-    """Seconds if no image fell before the last attack: an upper bound, within the noise of a short measurement."""
+) -> Estimate:
+    """How long an evaluation takes, within the noise of a short measurement."""
     subject = Subject(model)
     few = dataset.take(list(range(min(PROBED, len(dataset)))))
-    images, labels = few.images, few.labels
     plan = Plan(threat, suite, budget, seed, block_size, dataset.images[:200], dataset.labels[:200])
-    seconds = 0.0
+    least = most = 0.0
+    first = True
     for entry in entries(subject, plan):
         attack, factor = shortened(entry.attack)
         started = time.perf_counter()
         try:
-            attack(subject.model, images, labels)
+            attack(subject.model, few.images, few.labels)
         except AluError:
             continue
-        seconds += factor * (time.perf_counter() - started)
-    return seconds * len(dataset) / max(1, len(few))
+        seconds = (time.perf_counter() - started) * len(dataset) / max(1, len(few))
+        most += factor * seconds
+        if entry.whole or first:
+            # AutoAttack on a plain classifier is over when its first 100 steps are.
+            least += min(factor, 100.0) * seconds
+        first = first and entry.whole
+    return Estimate(least, most)
 
 
 def shortened(attack: Any) -> tuple[Any, float]:

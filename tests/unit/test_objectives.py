@@ -71,6 +71,23 @@ def test_a_free_step_keeps_its_noise_and_leaves_the_ball() -> None:
     assert float((found - given.images).abs().max()) > 2 * EPS
 
 
+def test_catastrophic_overfitting_is_said() -> None:
+    objective = AdversarialTraining(steps=1)
+    assert objective.concern({"robust_accuracy": 0.40, "one_step_accuracy": 0.45}) == ""
+    said = objective.concern({"robust_accuracy": 0.16, "one_step_accuracy": 0.42})
+    assert said.startswith("This training overfits catastrophically: held-out accuracy is 42 % under one step and 16 %")
+    assert AdversarialTraining(steps=10).concern({"robust_accuracy": 0.1}) == "", "with more steps nothing is compared"
+
+
+def test_one_step_is_measured_beside_ten_where_training_takes_one() -> None:
+    given = batch(0.5 + 0.6 * EPS, 0.9, labels=(0, 0))
+    found = AdversarialTraining(steps=1).measure(Brightness(), given.images, given.labels)
+    assert {name: value.tolist() for name, value in found.items()} == {
+        "robust_accuracy": [0.0, 1.0], "accuracy": [1.0, 1.0], "one_step_accuracy": [0.0, 1.0],
+    }  # fmt: skip
+    assert "one_step_accuracy" not in AdversarialTraining(steps=5).measure(Brightness(), given.images, given.labels)
+
+
 def test_trades_by_hand() -> None:
     loss, _ = Trades(beta=6.0, steps=10, step_size=EPS / 4).loss(Brightness(), batch(0.7))
     clean, attacked = 10 * 0.2, 10 * (0.2 - EPS)

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from alu.training.batches import Batch
 from alu.training.objectives import Objective
 
+OVERFITTED = 0.6
+"""Ten steps leave at least this share of what one step leaves, unless the network has learned to fool one step."""
 Loss = Callable[[Tensor], Tensor]
 """Logits -> loss of each image."""
 
@@ -106,15 +108,28 @@ class AdversarialObjective(Objective):
         return climb(model, batch.images, batch.labels, offset, loss, patience)
 
     def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Accuracy under PGD-10, which decides, and clean accuracy."""
+        """Accuracy under PGD-10, which decides, and clean; where training takes one step, under one step too."""
         from alu.attacks import PGD
 
+        found = {}
         with torch.enable_grad():
-            attacked = PGD(eps=self.eps, steps=10)(model, images, labels)
-        return {
-            "robust_accuracy": (model(attacked).argmax(1) == labels).float(),
-            "accuracy": (model(images).argmax(1) == labels).float(),
-        }
+            shown = {"robust_accuracy": PGD(eps=self.eps, steps=10)(model, images, labels), "accuracy": images}
+            if self.steps == 1:
+                single = PGD(eps=self.eps, steps=1, step_size=1.25 * self.eps)
+                shown["one_step_accuracy"] = single(model, images, labels)
+        for name, some in shown.items():
+            found[name] = (model(some).argmax(1) == labels).float()
+        return found
+
+    def concern(self, figures: dict[str, float]) -> str:
+        """Catastrophic overfitting: one step no longer finds what ten do."""
+        single, many = figures.get("one_step_accuracy", 0.0), figures.get("robust_accuracy", 0.0)
+        if many >= OVERFITTED * single:
+            return ""
+        return (
+            f"This training overfits catastrophically: held-out accuracy is {100 * single:.0f} % under one step and "
+            f"{100 * many:.0f} % under PGD-10. Train with more steps, or as the recipe cifar10-at does."
+        )
 
 
 def cross_entropy(labels: Tensor) -> Loss:

@@ -13,6 +13,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from alu.check import warn
 from alu.errors import DivergedError
 from alu.storage import explained, read_tensors, replacing, write_json, write_tensors
 from alu.training.checkpoint import Average, Progress, save_checkpoint
@@ -73,6 +74,8 @@ class Keeper:
                 if self.folder:
                     write_tensors(self.folder / "best.safetensors", self.best_state)
         self.latest = figures
+        if self.folder and (concern := self.run.objective.concern(figures)):
+            warn(concern)
         self._note({"step": self.progress.step, "epoch": epoch, **{f"held_out_{k}": v for k, v in figures.items()}})
         self.save()
         if self.folder:

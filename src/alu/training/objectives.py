@@ -33,6 +33,10 @@ class Objective(ABC):
     def prepare(self, device: torch.device) -> None:  # noqa: B027 - most objectives hold no network
         """Move networks that the objective itself holds to the device; called once, before the first step."""
 
+    def concern(self, figures: dict[str, float]) -> str:
+        """A sentence if held-out figures show that the training has gone wrong, else nothing."""
+        return ""
+
     def as_json(self) -> dict[str, Any]:
         """Plain values for a card or a checkpoint."""
         return {"name": type(self).__name__, **vars(self)}

@@ -29,12 +29,11 @@ class Perturbed:
 
 @dataclass(frozen=True)
 class Climb:
-    """The inner search: `steps` sign steps of `step_size`, inside the L∞ ball of radius `eps` unless `free`."""
+    """The inner search: `steps` sign steps of `step_size` inside the L∞ ball of radius `eps`."""
 
     eps: float
     steps: int
     step_size: float
-    free: bool = False
 
     def __call__(
         self,
@@ -47,7 +46,7 @@ class Climb:
     ) -> Perturbed:
         """Images that climb `loss` from images + offset; with `patience`, an image stops that many steps after its
         first mistake."""
-        at = images + offset if self.free else (images + offset).clamp(0, 1)
+        at = (images + offset).clamp(0, 1)
         first = torch.full((len(images),), self.steps, device=images.device)
         for step in range(self.steps):
             at = at.detach().requires_grad_(True)
@@ -56,9 +55,7 @@ class Climb:
             mistaken = logits.detach().argmax(1) != labels
             first = torch.where(mistaken & (first == self.steps), step, first)
             moved = at.detach() + self.step_size * gradient.sign()
-            if not self.free:
-                moved = images + (moved - images).clamp(-self.eps, self.eps)
-            moved = moved.clamp(0, 1)
+            moved = (images + (moved - images).clamp(-self.eps, self.eps)).clamp(0, 1)
             if patience is None:
                 at = moved
             else:
@@ -72,9 +69,7 @@ class AdversarialObjective(Objective):
     the images found (`loss_on`), apart from each other so that `AWP` can move the weights in between.
 
     `steps` sign steps of `step_size` from `start * eps` * uniform noise. One step of 1.25 eps from a full random start
-    is fast training (Wong et al. 2020), which overfits catastrophically on small networks, as held-out PGD-10 accuracy
-    shows at once; one step of eps from noise of 2 eps, `free` to leave the ball (N-FGSM, de Jorge et al. 2022), costs
-    the same and does not.
+    is fast training (Wong et al. 2020), which overfits catastrophically on small networks; `concern` says when it does.
     """
 
     def __init__(
@@ -83,10 +78,9 @@ class AdversarialObjective(Objective):
         steps: int = 10,
         step_size: float = 2 / 255,
         start: float = 1.0,
-        free: bool = False,
         measured_on: int = 500,
     ) -> None:
-        self.eps, self.steps, self.step_size, self.start, self.free = eps, steps, step_size, start, free
+        self.eps, self.steps, self.step_size, self.start = eps, steps, step_size, start
         self.measured_on = measured_on
 
     def attack(self, model: nn.Module, batch: Batch) -> Perturbed:
@@ -104,7 +98,7 @@ class AdversarialObjective(Objective):
     def search(self, model: nn.Module, batch: Batch, loss: Loss, patience: int | None = None) -> Perturbed:
         """Adversarial images of a batch that climb `loss`."""
         offset = self.start * self.eps * batch.draws.uniform(batch.images)
-        climb = Climb(self.eps, self.steps, self.step_size, self.free)
+        climb = Climb(self.eps, self.steps, self.step_size)
         return climb(model, batch.images, batch.labels, offset, loss, patience)
 
     def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:

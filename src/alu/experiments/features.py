@@ -12,6 +12,7 @@ from alu.attacks import PGD
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material
 from alu.experiments.unions import EPS
+from alu.experiments.verdicts import rounded
 
 CLASSIFIERS = ("cifar10-standard", "cifar10-at")
 KEPT = (0.5, 0.8, 0.95)
@@ -54,14 +55,10 @@ def _parts(before: Tensor, after: Tensor, own: Tensor, theirs: Tensor, kept: flo
     made: dict[str, Any] = {}
     for logit, weights in (("true", own), ("adversarial", theirs)):
         change = weights * (after - before)
-        made[logit] = {name: _rounded((change * group).sum(1)) for name, group in groups.items()}
-        made[logit]["all"] = _rounded(change.sum(1))
+        made[logit] = {name: rounded((change * group).sum(1)) for name, group in groups.items()}
+        made[logit]["all"] = rounded(change.sum(1))
     made["share of features"] = {name: round(float(group.float().mean()), 4) for name, group in groups.items()}
     return made
-
-
-def _rounded(values: Tensor) -> list[float]:
-    return [round(float(value), 3) for value in values]
 
 
 EXPERIMENT = Experiment(

@@ -13,7 +13,7 @@ from alu.attacks import PGD, AutoAttack, CWLinf
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material
 from alu.experiments.unions import EPS
-from alu.experiments.verdicts import digits
+from alu.experiments.verdicts import digits, rounded
 
 CLASSIFIERS = ("cifar10-standard", "cifar10-at")
 
@@ -50,24 +50,20 @@ def _changes(material: Material, classifier: str, name: str, attack: Any, count:
     case = torch.where(own >= 0, 3, torch.where(theirs > 0, 1, 2))
     found: Found = {
         "n": len(clean), "attacked": digits(success), "true falls most": digits(moved.argmin(1) == labels),
-        "case": "".join(map(str, case.tolist())), "true": _rounded(own), "answered": _rounded(theirs),
-        "others, mean size": _rounded(rest),
+        "case": "".join(map(str, case.tolist())), "true": rounded(own), "answered": rounded(theirs),
+        "others, mean size": rounded(rest),
     }  # fmt: skip
     if len(labels):
         at = int(own.argsort()[len(own) // 2])  # the middle one, so that nobody chose it
         found["example"] = {
             "classes": list(data.sample("test").classes), "true": int(labels[at]), "answer": int(answer[at]),
-            "before": _rounded(before[at]), "after": _rounded(after[at]),
+            "before": rounded(before[at]), "after": rounded(after[at]),
         }  # fmt: skip
     return found
 
 
 def _of(logits: Tensor, labels: Tensor) -> Tensor:
     return logits.gather(1, labels[:, None]).squeeze(1)
-
-
-def _rounded(values: Tensor) -> list[float]:
-    return [round(float(value), 3) for value in values]
 
 
 EXPERIMENT = Experiment(

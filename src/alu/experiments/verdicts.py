@@ -18,6 +18,11 @@ def digits(right: Tensor) -> str:
     return "".join("1" if value else "0" for value in right.tolist())
 
 
+def rounded(values: Tensor) -> list[float]:
+    """Plain numbers of three digits behind the point."""
+    return [round(float(value), 3) for value in values]
+
+
 def evidence(
     material: Material, classifier: str, name: str, shown: Shown, purifier: Purifier | None = None
 ) -> dict[str, Evidence]:

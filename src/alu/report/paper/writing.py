@@ -1,4 +1,4 @@
-"""Write what the repository says from its results: docs/claims.md, the README's summary, and the page.
+"""Write what the repository says from its results and cards: claims, bundled models, the README's summary, the page.
 
 python -m alu.report.paper.writing [ROOT]
 """
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from alu.errors import StorageError
-from alu.report import page
+from alu.report import page, zoo
 from alu.report.paper.claims import judged, markdown
 from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
@@ -26,6 +26,7 @@ def texts(root: Path) -> dict[Path, str]:
     readme = root / "README.md"
     return {
         root / "docs" / "claims.md": markdown(results),
+        root / "docs" / "zoo.md": zoo.markdown(),
         readme: _between(readme, summary(results)),
         root / "results" / "paper.html": html(results),
     }

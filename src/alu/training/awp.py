@@ -53,6 +53,10 @@ class AWP(Objective):
         """The inner objective's figures, at the unperturbed weights."""
         return self.inner.measure(model, images, labels)
 
+    def concern(self, figures: dict[str, float]) -> str:
+        """What the inner objective has to say."""
+        return self.inner.concern(figures)
+
     def as_json(self) -> dict[str, Any]:
         """Plain values, with those of the inner objective."""
         return {"name": "AWP", "gamma": self.gamma, "inner": self.inner.as_json()}

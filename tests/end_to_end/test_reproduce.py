@@ -77,8 +77,8 @@ def test_interrupted_it_goes_on(tmp_path: Path) -> None:
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
-    if running.returncode == 130:  # it may have been done already
-        assert err.strip().splitlines()[-1].startswith("alu: Interrupted. What was measured is in")
+    if running.returncode == 130:  # it may have been done already, or have come to the page
+        assert err.strip().splitlines()[-1].startswith("alu: Interrupted. ")
     first = json.loads(out.read_text())["cells"]["cifar10-standard"]
     done = alu(tmp_path, "reproduce", "features", "--quick")
     assert done.code in (0, 3)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from alu.evaluation.intervals import Share
 from alu.report.paper import judging
 from alu.report.paper.claims import CLAIMS, judged, markdown
-from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS, UNKNOWN
+from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
 from alu.report.paper.results import Results
 
@@ -28,22 +29,39 @@ def both_readings(values: list[float]) -> dict[str, Any]:
 
 
 def histogram(test: list[float], on_f: list[float], through: list[float], hard: list[float]) -> Results:
-    mark = {"train": 5.0, "held out": 5.0}
+    # Both thresholds are 5: the scores of training and held-out images are 0 but for a few fives at the end.
+    calm = both_readings([0.0] * 970 + [5.0] * 30)
     cells = {
-        "clean": both_readings(test), "pgd-20 on f": both_readings(on_f), "pgd-20 on f(D(E))": both_readings(through),
-        "autoattack on f": both_readings(hard), "thresholds": {"input": mark, "reconstruction": mark},
+        "train": calm, "calibration": calm, "clean": both_readings(test), "pgd-20 on f": both_readings(on_f),
+        "pgd-20 on f(D(E))": both_readings(through), "autoattack on f": both_readings(hard),
     }  # fmt: skip
-    return results(histogram=cells)
+    stealth = {"cifar10-vae, abstain/Stealth": {"outcome": "0" * 100}}
+    found = results(histogram=cells)
+    found.experiments["each-attack"] = made("each-attack", **stealth)
+    return found
 
 
 LOW, HIGH = [1.0] * 400, [9.0] * 400
+SOME = [*LOW[:352], *HIGH[:48]]
+
+
+def test_thresholds_are_those_of_the_scores() -> None:
+    found = histogram(LOW, LOW, LOW, LOW)
+    assert found.threshold("input", "train") == found.threshold("input", "held out") == 5.0
+    cells = {"train": both_readings([float(value) for value in range(201)]),
+             "calibration": both_readings([float(value) for value in range(399)])}  # fmt: skip
+    found = results(histogram=cells)
+    assert found.threshold("input", "train") == pytest.approx(199.0), "the 99.5 % quantile of 0..200"
+    # 399 images at 0.5 %: p = (1 + those at least as high) / 400 allows one as high: the second highest is not flagged.
+    assert found.threshold("input", "held out") == 397.0
 
 
 @pytest.mark.parametrize(
     ("judge", "found", "verdict"),
     [
         (judging.overlap, histogram(LOW, HIGH, HIGH, HIGH), HOLDS),
-        (judging.overlap, histogram([*LOW[:300], *HIGH[:100]], HIGH, HIGH, HIGH), FAILS),
+        (judging.overlap, histogram(SOME, HIGH, HIGH, HIGH), FAILS),
+        (judging.overlap, histogram([*LOW[:394], *HIGH[:6]], HIGH, HIGH, HIGH), FEW),
         (judging.separable, histogram(LOW, HIGH, HIGH, HIGH), HOLDS),
         (judging.separable, histogram(LOW, HIGH, LOW, HIGH), OBLIVIOUS),
         (judging.separable, histogram(LOW, LOW, LOW, HIGH), FAILS),
@@ -63,21 +81,29 @@ def changes(falls: str, others: float) -> Results:
 def test_logit_changes() -> None:
     assert judging.true_falls(changes("1" * 400, 1.0)).verdict == HOLDS
     assert judging.true_falls(changes("1" * 300 + "0" * 100, 1.0)).verdict == FAILS
+    assert judging.true_falls(changes("1" * 95 + "0" * 5, 1.0)).verdict == FEW
     assert judging.others_stay(changes("1", 1.0)).verdict == HOLDS
     assert judging.others_stay(changes("1", 4.0)).verdict == FAILS
 
 
+def test_bounds_and_comparisons_have_three_answers() -> None:
+    assert [judging.at_least(Share(count, 100), 0.9) for count in (100, 99, 90, 70)] == [True, True, None, False]
+    assert [judging.at_most(Share(count, 100), 0.1) for count in (0, 1, 10, 30)] == [True, True, None, False]
+    assert judging.better("1" * 20, "0" * 20) is True
+    assert judging.better("0" * 20, "1" * 20) is False
+    assert judging.better("1" * 20, "1" * 19 + "0") is None
+
+
 def steps(near: str, far: str) -> Results:
-    rows = {
-        count: {"reconstruction": {"all flagged": digits, "alu": digits}}
-        for count, digits in (("60", near), ("200", far))
-    }
-    return results(iterations={"encoder": {"pgd-20 on f(D(E))": rows}})
+    found = {"50": near, "200": far}
+    rows = {count: {"reconstruction": {"all flagged": digits, "alu": digits}} for count, digits in found.items()}
+    return results(iterations={"encoder": {"solver": "Adam", "pgd-20 on f(D(E))": rows}})
 
 
 def test_fifty_steps() -> None:
     assert judging.fifty(steps("1" * 98 + "0" * 2, "1" * 99 + "0")).verdict == HOLDS
     assert judging.fifty(steps("1" * 80 + "0" * 20, "1" * 90 + "0" * 10)).verdict == FAILS
+    assert judging.fifty(steps("0" * 90 + "1" * 10, "0" * 90 + "1" * 10)).verdict == FAILS, "chance has converged too"
 
 
 def rates(small: str, large: str) -> Results:
@@ -94,16 +120,23 @@ def test_small_rates() -> None:
     worse = judging.small_rate(rates("0" * 100, "1" * 100))
     assert worse.verdict == FAILS
     assert "best 100.0 [96.3, 100.0] n=100 at 0.01" in worse.evidence
+    assert judging.small_rate(rates("1" * 75 + "0" * 25, "1" * 55 + "0" * 21 + "1" * 24)).verdict == FEW
+
+
+def informed(found: Results, kept: str) -> Results:
+    found.experiments["threats"] = made("threats", **{"input/adaptive": {"adaptive": kept}})
+    return found
 
 
 def test_more_right_under_attack_than_clean_is_for_the_oblivious_only() -> None:
-    clean = {"bare": "10", "input": {"alu": "10"}}
-    attacked = {"bare": "00", "input": {"alu": "11"}}
+    clean = {"bare": "10" * 10, "input": {"alu": "10" * 10}}
+    attacked = {"bare": "00" * 10, "input": {"alu": "11" * 10}}
     found = results(artefacts={"E1 and E5": {"clean": clean, "attacked": attacked},
-                               "E2": {"answer is the swapped label": "1" * 9 + "0"}})  # fmt: skip
-    assert judging.above_clean(found).verdict == OBLIVIOUS
+                               "E2": {"answer is the swapped label": "1" * 90 + "0" * 10}})  # fmt: skip
+    assert judging.above_clean(informed(found, "0" * 20)).verdict == OBLIVIOUS
+    assert judging.above_clean(informed(found, "1" * 20)).verdict == HOLDS
     assert judging.hard_samples(found).verdict == FAILS, "it follows a label that is not there"
-    found.experiments["artefacts"]["cells"]["E2"]["found"]["answer is the swapped label"] = "0" * 10
+    found.experiments["artefacts"]["cells"]["E2"]["found"]["answer is the swapped label"] = "0" * 100
     assert judging.hard_samples(found).verdict == HOLDS
 
 
@@ -126,47 +159,79 @@ def table2(**classifiers: dict[str, Any]) -> Results:
 GOOD, BAD, HALF = "1" * 100, "0" * 100, "1" * 40 + "0" * 60
 
 
+def test_a_union_counts_the_tables_own_attacks_too() -> None:
+    found = table2(standard=rows(HALF, BAD, GOOD))
+    assert found.standing("cifar10-standard", "input") == HALF
+    assert found.standing("cifar10-standard", "bare") == BAD
+
+
 def test_table_two() -> None:
     assert judging.several_attacks(table2(standard=rows(GOOD, BAD, BAD))).verdict == OBLIVIOUS
-    assert judging.several_attacks(table2(standard=rows(GOOD, BAD, HALF))).verdict == HOLDS
+    assert judging.several_attacks(table2(standard=rows(GOOD, BAD, HALF))).verdict == OBLIVIOUS
+    assert judging.several_attacks(table2(standard=rows(GOOD, BAD, GOOD))).verdict == HOLDS
     assert judging.several_attacks(table2(standard=rows(HALF, BAD, HALF))).verdict == FAILS
     assert judging.helps_robust(table2(at=rows(HALF, HALF, BAD, HALF))).verdict == FAILS
     assert judging.helps_robust(table2(at=rows(GOOD, HALF, BAD, HALF))).verdict == OBLIVIOUS
     assert judging.helps_robust(table2(at=rows(GOOD, HALF, GOOD, HALF))).verdict == HOLDS
-    assert (
-        judging.unified_better(table2(unified=rows(GOOD, BAD, BAD), standard=rows(HALF, BAD, BAD))).verdict == OBLIVIOUS
-    )
-    assert judging.unified_better(table2(unified=rows(GOOD, BAD, HALF), standard=rows(HALF, BAD, BAD))).verdict == HOLDS
-    assert judging.unified_better(table2(unified=rows(HALF, BAD, BAD), standard=rows(GOOD, BAD, BAD))).verdict == FAILS
+    plain = rows(HALF, BAD, BAD)
+    assert judging.unified_better(table2(unified=rows(GOOD, BAD, BAD), standard=plain)).verdict == OBLIVIOUS
+    assert judging.unified_better(table2(unified=rows(GOOD, BAD, HALF), standard=plain)).verdict == HOLDS
+    assert judging.unified_better(table2(unified=plain, standard=rows(GOOD, BAD, BAD))).verdict == FAILS
+    assert judging.unified_better(table2(unified=plain, standard=plain)).verdict == FEW
 
 
-def test_pattern_asymmetry_convergence_equation_and_one_step() -> None:
+def test_pattern() -> None:
     pgd = {"right clean": GOOD, "fooled": GOOD, "case 3": BAD, "backwards": 100}
-    held = {**pgd, "case 3": GOOD, "backwards": 300}
     name = "cifar10-standard/"
-    assert judging.pattern_weak(results(pattern_cost={f"{name}pgd": pgd, f"{name}pattern": held})).verdict == FAILS
-    weak = {**held, "case 3": HALF}
-    assert judging.pattern_weak(results(pattern_cost={f"{name}pgd": pgd, f"{name}pattern": weak})).verdict == HOLDS
-    for union, verdict in ((BAD, FAILS), (GOOD, HOLDS)):
+    for third, cost, verdict in ((GOOD, 300, FAILS), (HALF, 300, HOLDS), (HALF, 150, FAILS)):
+        held = {**pgd, "case 3": third, "backwards": cost}
+        assert (
+            judging.pattern_weak(results(pattern_cost={f"{name}pgd": pgd, f"{name}pattern": held})).verdict == verdict
+        )
+
+
+def test_asymmetry() -> None:
+    for left, union, verdict in ((BAD, BAD, FAILS), (GOOD, BAD, OBLIVIOUS), (GOOD, GOOD, HOLDS)):
         cells: dict[str, Any] = {"asymmetric, reconstruction/adaptive": {"adaptive": union}}
         for system in ("unified", "asymmetric"):
-            for column in ("clean", "bpda-eot", "surrogate pgd"):
-                cells[f"{system}, reconstruction/{column}"] = {"outcome": union}
+            for column, outcome in (("clean", GOOD), ("bpda-eot", left), ("surrogate pgd", left)):
+                cells[f"{system}, reconstruction/{column}"] = {"outcome": outcome}
         assert judging.asymmetry(Results({"bpda": made("bpda", **cells)})).verdict == verdict
-    for last, verdict in ((0.01, HOLDS), (0.05, FAILS)):
-        by = {"0": {"to clean": [0.03], "to attacked": [0.03]}, "200": {"to clean": [last], "to attacked": [0.02]}}
-        found = results(convergence={"pgd-20 on f(D(E))": {"by N": by}})
+
+
+def test_convergence_equation_and_one_step() -> None:
+    def by(last: float) -> dict[str, Any]:
+        ends = {"0": {"to clean": [0.03], "to attacked": [0.03]}, "200": {"to clean": [last], "to attacked": [0.02]}}
+        return {"by N": ends}
+
+    for on_f, through, verdict in ((0.01, 0.01, HOLDS), (0.01, 0.05, OBLIVIOUS), (0.05, 0.05, FAILS)):
+        found = results(convergence={"pgd-20 on f": by(on_f), "pgd-20 on f(D(E))": by(through)})
         assert judging.approaches(found).verdict == verdict
     for part, verdict in (([-1.0, -2.0], HOLDS), ([-0.1, -0.1], FAILS)):
         both = {"non-robust": part, "all": [-1.0, -2.0]}
         kept = {"kept": {"0.8": {"true": both, "adversarial": both}}}
-        assert (
-            judging.equation(Results({"features": made("features", **{"cifar10-standard": kept})})).verdict == verdict
-        )
+        found = Results({"features": made("features", **{"cifar10-standard": kept})})
+        assert judging.equation(found).verdict == verdict
     for rate, left, verdict in ((1.0, 0.0, HOLDS), (-1.0, 0.0, FAILS), (1.0, 0.5, FAILS)):
-        cell = {"n": 2, "rate": [1.0, rate], "error before": [1.0, 1.0], "error after": [left, left]}
-        found = Results({"one-step": made("one-step", **{"1 outputs": cell, "10 outputs": cell})})
+        cell = {"n": 2, "rate": [rate, rate], "error before": [1.0, 1.0], "error after": [left, left]}
+        names = ("1 outputs", "1 outputs, label of the image", "10 outputs")
+        found = Results({"one-step": made("one-step", **dict.fromkeys(names, cell))})
         assert judging.one_step(found).verdict == verdict
+
+
+def test_a_quick_result_is_never_a_verdict() -> None:
+    found = changes("1" * 400, 1.0)
+    found.experiments["logit-change"]["quick"] = True
+    claim, verdict = judged(found)["the true logit falls most"]
+    assert verdict.verdict == FEW
+    assert verdict.evidence.startswith("A first look only, which says: holds.")
+    assert claim.experiment == "logit-change"
+
+
+def test_a_mistake_in_a_judge_is_not_taken_for_a_missing_cell() -> None:
+    broken = results(logit_change={"cifar10-standard/pgd-20": {"something": "else"}})
+    with pytest.raises(KeyError):
+        judged(broken)
 
 
 def test_what_was_not_measured_is_not_judged() -> None:

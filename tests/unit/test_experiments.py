@@ -16,7 +16,11 @@ from alu.rng import generator
 
 def test_one_number_is_reached_in_one_step_and_ten_are_not() -> None:
     material = Material({"n": 50})
-    one, ten = (cell.run() for cell in one_step.cells(material))
+    one, fitting, ten = (cell.run() for cell in one_step.cells(material))
+    assert max(fitting["error after"]) < 1e-9
+    assert sum(rate > 0 for rate in fitting["rate"]) < 50, (
+        "even with a label that fits the image it is not always positive"
+    )
     assert max(one["error after"]) < 1e-9
     assert min(ten["error after"]) > 0.05
     assert 25 < sum(rate > 0 for rate in one["rate"]) < 50, "more often positive than not, but not always"

@@ -59,6 +59,31 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     assert toy.runs == {"first": 2, "second": 2}
 
 
+def test_measuring_again_keeps_what_is_not_measured_yet(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    before = reproduce(toy.experiment(), out)["cells"]
+    toy.fail = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(toy.experiment(), out, fresh=True)
+    assert toy.runs == {"first": 2, "second": 1}
+    assert read(out)["cells"]["second"] == before["second"]
+
+
+def test_a_cell_outlives_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    before = reproduce(toy.experiment(), out)["cells"]["first"]
+    monkeypatch.setattr(models, "names", lambda *_: [])
+    assert reproduce(toy.experiment(), out)["cells"]["first"] == before
+
+
+def test_a_place_that_cannot_be_written_to_is_known_at_once(tmp_path: Path) -> None:
+    toy = Counted()
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="Cannot write"):
+        reproduce(toy.experiment(), tmp_path / "file" / "toy.json")
+    assert toy.runs == {}
+
+
 def test_other_weights_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy, out = Counted(), tmp_path / "toy.json"
     reproduce(toy.experiment(), out)

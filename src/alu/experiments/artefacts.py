@@ -117,7 +117,7 @@ EXPERIMENT = Experiment(
     title="What explains the effect",
     question="Where does accuracy under attack above clean accuracy come from, and is the VAE needed for it?",
     cells=cells,
-    full={"calibration": 1_500, "n": 500, "probe": 1_500, "enlarged": 4},
+    full={"calibration": 2_500, "n": 500, "probe": 1_500, "enlarged": 4},
     quick={"calibration": 200, "n": 40, "probe": 200, "enlarged": 4},
-    why="500 test images and 1,500 held-out ones come with the package.",
+    why="500 test images come with the package.",
 )

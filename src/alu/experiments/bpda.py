@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
     title="BPDA-EOT and asymmetry",
     question="Is an asymmetric generator, whose output is no image, safe from BPDA-EOT?",
     cells=cells,
-    full={"calibration": 1_500, "n": 200, "steps": 40, "adaptive": 50},
+    full={"calibration": 2_500, "n": 200, "steps": 40, "adaptive": 50},
     quick={"calibration": 200, "n": 8, "steps": 10, "adaptive": 4},
     why="Every attack step purifies every image.",
 )

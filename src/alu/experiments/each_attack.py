@@ -64,7 +64,7 @@ EXPERIMENT = Experiment(
     title="Each adaptive attack alone",
     question="Which attack that knows the defence is meant for which reading of it?",
     cells=cells,
-    full={"calibration": 1_500, "n": 100},
+    full={"calibration": 2_500, "n": 100},
     quick={"calibration": 200, "n": 2},
     why="80 attacks on a purifier of 20 steps; budget quick.",
 )

@@ -9,7 +9,7 @@ from alu.experiments.descents import CLASSIFIER, VAE, at_each
 from alu.experiments.material import Material
 from alu.purifiers import LatentVAE
 
-COUNTS = (0, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 140, 200)
+COUNTS = (0, 2, 4, 6, 8, 10, 20, 40, 50, 60, 80, 100, 140, 200)
 LONG = (500, 1000)
 """Further numbers for the random code, which begins far from the image."""
 
@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
     title="Accuracy and detection against the number of latent steps",
     question="How many latent steps are needed, and what happens without any?",
     cells=cells,
-    full={"n": 200, "calibration": 600, "steps": 200, "random": 1000},
+    full={"n": 200, "calibration": 1_000, "steps": 200, "random": 1000},
     quick={"n": 20, "calibration": 200, "steps": 20, "random": 20},
-    why="Each start costs a descent of every image; the random one takes 1,000 steps.",
+    why="Each start costs a descent of every image, the random one of 1,000 steps.",
 )

@@ -19,8 +19,8 @@ from alu.purifiers import PCA, Blur, InnerVAE, LatentVAE, Purifier, UNet
 from alu.purifiers.base import Purification
 from alu.training.memory import at_once
 
-SAMPLE = 500
-"""So many CIFAR-10 test images come with the package."""
+SAMPLE, HELD_OUT = 500, 1_500
+"""So many CIFAR-10 test images and held-out ones come with the package; more are fetched."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Material:
         def opened() -> Dataset:
             if dataset == "cifar10" and split == "test" and n <= SAMPLE:
                 return data.sample("test").draw(n, self.seed)
-            if dataset == "cifar10" and split == "calibration":
-                return data.sample("calibration").draw(min(n, 1_500), self.seed)
+            if dataset == "cifar10" and split == "calibration" and n <= HELD_OUT:
+                return data.sample("calibration").draw(n, self.seed)
             root = None if dataset == "cifar10" else self.root
             found = data.open_dataset(dataset, split, root=root)
             return found.draw(min(n, len(found)), self.seed)
@@ -126,7 +126,7 @@ class Material:
 
         return Shown(key, self.once(("attacked", key), made), shown.labels)
 
-    def logits(self, name: str, key: str, images: Tensor) -> Tensor:
+    def logits(self, name: str, key: str | tuple[str, ...], images: Tensor) -> Tensor:
         """A bundled network's logits; `key` names the images."""
         found: Tensor = self.once(("logits", name, key), lambda: batched_logits(self.classifier(name), images))
         return found

@@ -15,13 +15,19 @@ PIXELS, CODE = 48, 12
 
 
 def cells(material: Material) -> list[Cell]:
-    """One output, for which the algebra is right, and ten, for which no one rate can be."""
-    return [Cell(f"{outputs} outputs", partial(_cell, material, outputs)) for outputs in (1, 10)]
+    """One output, for which the algebra is right; the same with the label that the classifier gives the image, as the
+    appendix assumes; and ten outputs, for which no one rate can be right."""
+    return [
+        Cell("1 outputs", partial(_cell, material, 1)),
+        Cell("1 outputs, label of the image", partial(_cell, material, 1, True)),
+        Cell("10 outputs", partial(_cell, material, 10)),
+    ]
 
 
-def _cell(material: Material, outputs: int) -> Found:
+def _cell(material: Material, outputs: int, fitting: bool = False) -> Found:
     """For each draw of a linear decoder and classifier, an image and a code: the rate, its sign, and the error of the
-    output before and after one step, as a share of the wanted output."""
+    output before and after one step, as a share of the wanted output; that is what the classifier says of the image
+    where `fitting`, else any number."""
     stream = generator(material.seed, "one step", outputs)
     rates, before, after = [], [], []
     for _ in range(material.sizes["n"]):
@@ -29,6 +35,8 @@ def _cell(material: Material, outputs: int) -> Found:
             torch.randn(shape, generator=stream, dtype=torch.float64)
             for shape in ((PIXELS, CODE), (outputs, PIXELS), (PIXELS,), (CODE,), (outputs,))
         )
+        if fitting:
+            wanted = classifier @ image
         rate = best_rate(decoder, classifier, image, code, wanted)
         stepped = code + rate * 2 * decoder.T @ (image - decoder @ code)
         rates.append(float(rate))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from alu import models
-from alu.errors import DataError, StorageError
+from alu.errors import AluError, StorageError
 from alu.evaluation.result import checksum
 from alu.experiments.base import Cell, Experiment
 from alu.experiments.material import Material
@@ -34,17 +34,20 @@ def reproduce(
 ) -> dict[str, Any]:
     """Measure every cell that is not in `out` yet, write it after each one, and return all of it."""
     sizes = experiment.sizes(quick)
-    known = {} if fresh else _known(experiment, out, sizes, seed)
+    kept_before = _known(experiment, out, sizes, seed, fresh)
+    known = {} if fresh else kept_before
     cells = experiment.cells(Material(sizes, seed, device, root, watch))
     result: dict[str, Any] = {
         "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,
         "why": experiment.why, "complete": False, "cells": {},
     }  # fmt: skip
+    write(out, {**result, "cells": kept_before}, seed)  # a place that cannot be written to is better known now
     for number, cell in enumerate(cells):
         watch(experiment.name, number, len(cells))
         kept = known.get(cell.key)
         result["cells"][cell.key] = kept if kept is not None and _holds(cell, kept) else _measured(cell)
-        write(out, {**result, "cells": {**known, **result["cells"]}}, seed)
+        # What is still to be measured again stays until it is: an interruption costs one cell, not all of them.
+        write(out, {**result, "cells": {**kept_before, **result["cells"]}}, seed)
     result["complete"] = all("found" in record for record in result["cells"].values())
     write(out, result, seed)
     watch(experiment.name, len(cells), len(cells))
@@ -58,13 +61,16 @@ def write(out: Path, result: dict[str, Any], seed: int) -> None:
     write_json(out, {**plain, "checksum": checksum(plain)})
 
 
-def _known(experiment: Experiment, out: Path, sizes: dict[str, int], seed: int) -> dict[str, Any]:
+def _known(experiment: Experiment, out: Path, sizes: dict[str, int], seed: int, fresh: bool) -> dict[str, Any]:
+    """The cells that are there already; a file of other sizes, or of another seed, is only replaced by --fresh."""
     if not out.exists():
         return {}
     plain = read(out)
     asked = {"experiment": experiment.name, "sizes": sizes, "seed": seed}
     for key, value in asked.items():
         if plain.get(key) != value:
+            if fresh:
+                return {}
             raise StorageError(
                 f"{out} was measured with {key} {plain.get(key)!r}, not {value!r}. Choose another --out, or pass "
                 "--fresh to measure it again."
@@ -78,9 +84,11 @@ def _weights(cell: Cell) -> dict[str, str]:
 
 
 def _holds(cell: Cell, kept: dict[str, Any]) -> bool:
-    """Whether a kept cell is what would be measured now: it was measured, and with the same weights."""
+    """Whether a kept cell stands: it was measured, and with weights that are not known to be others now."""
+    if "found" not in kept:
+        return False
     missing = [name for name in cell.needs if name not in models.names()]
-    return "found" in kept and not missing and kept["weights"] == _weights(cell)
+    return bool(missing) or bool(kept["weights"] == _weights(cell))
 
 
 def _measured(cell: Cell) -> dict[str, Any]:
@@ -90,7 +98,7 @@ def _measured(cell: Cell) -> dict[str, Any]:
     started = time.perf_counter()
     try:
         found = cell.run()
-    except DataError as error:
+    except AluError as error:  # a data set or an extra is missing: the other cells can still be measured
         return {"absent": str(error)}
     return {
         "found": found, "weights": _weights(cell), "seconds": round(time.perf_counter() - started, 1),

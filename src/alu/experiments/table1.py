@@ -52,7 +52,7 @@ EXPERIMENT = Experiment(
     title="Table 1: a denoising U-Net and ALU",
     question="Does comparing logits before and after a denoiser recover more labels than the denoiser alone?",
     cells=cells,
-    full={"calibration": 1_500, "n": 500, "hard": 500, "searched": 200, "searches": 6, "steps": 150},
+    full={"calibration": 2_500, "n": 500, "hard": 500, "searched": 200, "searches": 6, "steps": 150},
     quick={"calibration": 200, "n": 50, "hard": 50, "searched": 20, "searches": 3, "steps": 50},
     why="500 test images come with the package; the search for the smallest change takes 45 times as long as PGD-20.",
 )

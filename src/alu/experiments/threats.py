@@ -8,9 +8,11 @@ from typing import Any
 from alu.attacks import MIM, PGD
 from alu.attacks.adaptive import Query
 from alu.attacks.adaptive.view import smoothly_purified
+from alu.defense import Defense
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material
 from alu.experiments.unions import EPS, defended, union
+from alu.purifiers import Identity
 
 CLASSIFIER, VAE, OTHER = "cifar10-standard", "cifar10-vae", "cifar10-unified"
 ROWS = ("no attack", "oblivious", "transfer", "query", "surrogate", "adaptive")
@@ -19,18 +21,21 @@ ROWS = ("no attack", "oblivious", "transfer", "query", "surrogate", "adaptive")
 def cells(material: Material) -> list[Cell]:
     """Every attacker against both readings and against the purified answer; and against the bare classifier."""
     made = []
-    for reading in ("input", "reconstruction", "purified"):
+    for reading in ("bare", "input", "reconstruction", "purified"):
         for row in ROWS:
+            if reading == "bare" and row == "surrogate":  # which is about the purifier
+                continue
             needs = (CLASSIFIER, VAE, OTHER) if row == "transfer" else (CLASSIFIER, VAE)
             made.append(Cell(f"{reading}/{row}", partial(_cell, material, reading, row), needs))
     return made
 
 
 def _cell(material: Material, reading: str, row: str) -> Found:
-    defense = defended(material, CLASSIFIER, VAE, reading)
+    bare = Defense(material.classifier(CLASSIFIER), Identity(), rule="purified")
+    defense = bare if reading == "bare" else defended(material, CLASSIFIER, VAE, reading)
     shown = material.images("cifar10", "test", material.sizes["query" if row == "query" else "n"])
     if row == "adaptive":
-        return union(material, defense, shown)
+        return union(material, material.classifier(CLASSIFIER) if reading == "bare" else defense, shown)
     same: dict[str, Any] = {"eps": EPS, "seed": material.seed}
     attacks: dict[str, tuple[Any, Any]] = {
         "oblivious": (PGD(steps=20, **same), material.classifier(CLASSIFIER)),
@@ -53,7 +58,7 @@ EXPERIMENT = Experiment(
     title="The threat-model card",
     question="What does the bundled defence withstand, by what its attacker knows?",
     cells=cells,
-    full={"calibration": 1_500, "n": 100, "query": 50},
+    full={"calibration": 2_500, "n": 100, "query": 50},
     quick={"calibration": 200, "n": 8, "query": 2},
     why="A query attack asks hundreds of times for each image, and every question is purified.",
 )

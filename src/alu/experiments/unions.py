@@ -36,7 +36,8 @@ def union(material: Material, model: nn.Module, shown: Shown, budget: str = "qui
         model, some, ThreatModel("Linf", EPS), "adaptive", budget, seed=material.seed, diagnostics=False,
         watch=lambda what, done, total: material.watch(f"{what} {shown.key}", done, total),
     )  # fmt: skip
-    found: dict[str, Any] = {"n": len(shown), "budget": budget, "complete": result.complete}
+    found: dict[str, Any] = {"n": len(shown), "budget": budget, "unmet": result.unmet}
+    found["failed"] = {record.name: record.failed for record in result.attacks if record.failed}
     found["clean"] = _digits(metrics.outcomes(result.clean, result.labels))
     for level, known in metrics.LEVELS.items():
         found[level] = _digits(metrics.worst(result, known))

@@ -28,13 +28,13 @@ def evidence(
 ) -> dict[str, Evidence]:
     """What each reading looks at: "input" and, where the purifier has one, "reconstruction"."""
     done = material.purified(name, shown, purifier)
-    after = material.logits(classifier, f"{name}({shown.key})", done.purified)
+    after = material.logits(classifier, ("purified", name, shown.key), done.purified)
     found = {}
-    if not name.endswith("-asymmetric"):  # which reads nothing but the purifier's features
+    if "-asymmetric" not in name:  # which reads nothing but the purifier's features
         before = material.logits(classifier, shown.key, shown.images)
         found["input"] = Evidence(shown.images, done.purified, before, after)
     if done.reconstruction is not None:
-        again = material.logits(classifier, f"{name}0({shown.key})", done.reconstruction)
+        again = material.logits(classifier, ("reconstruction", name, shown.key), done.reconstruction)
         found["reconstruction"] = Evidence(shown.images, done.purified, again, after)
     return found
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from alu.report.paper import judging
-from alu.report.paper.judging import UNKNOWN, Verdict
-from alu.report.paper.results import Results
+from alu.report.paper.judging import FEW, UNKNOWN, Verdict
+from alu.report.paper.results import MissingCellError, Results
 
 
 @dataclass(frozen=True)
@@ -18,15 +18,17 @@ class Claim:
     name: str
     says: str
     experiment: str
-    judge: Callable[[Results], Verdict | None]
+    judge: Callable[[Results], Verdict]
 
     def verdict(self, results: Results) -> Verdict:
         """The verdict, or that the cells it needs have not been measured."""
         try:
             found = self.judge(results)
-        except (KeyError, TypeError, ValueError, ZeroDivisionError):  # a cell that it reads is empty
-            found = None
-        return found or Verdict(UNKNOWN, f"alu reproduce {self.experiment} has not measured what this needs.")
+        except MissingCellError as missing:
+            return Verdict(UNKNOWN, f"Not there yet: {missing}.")
+        if self.experiment in results.quick and found.verdict != UNKNOWN:
+            return Verdict(FEW, f"A first look only, which says: {found.verdict}. {found.evidence}")
+        return found
 
 
 CLAIMS: tuple[Claim, ...] = (

@@ -8,8 +8,8 @@ from typing import Any
 from alu.evaluation.intervals import Share
 from alu.report.charts import bars, chart
 from alu.report.paper import published
-from alu.report.paper.results import Results, share, where
-from alu.report.paper.shape import Shown, Table, percent, side_by_side
+from alu.report.paper.results import Results, both, share, where
+from alu.report.paper.shape import Shown, Table, incomplete, percent, side_by_side
 
 NOTHING = "not measured yet"
 
@@ -105,18 +105,30 @@ def one_step(results: Results) -> list[Shown]:
 
 
 def bpda(results: Results) -> list[Shown]:
-    """Each system under each attack."""
+    """Each system under each attack, in both protocols."""
     names = dict.fromkeys(key.split("/")[0] for key in results.experiments.get("bpda", {}).get("cells", {}))
-    rows = []
+    rows, strict = [], []
     for name in names:
-        cells = []
-        for column in ("clean", "bpda-eot", "surrogate pgd", "adaptive"):
-            found = results.found("bpda", f"{name}/{column}")
-            digits = found["adaptive" if column == "adaptive" else "outcome"] if found else ""
-            cells.append(percent(share(digits)) if found else results.absent("bpda", f"{name}/{column}"))
-        rows.append([name, *cells])
-    header = ["system, reading", "clean", "BPDA-EOT", "surrogate PGD", "adaptive union (standard protocol)"]
-    return [Table("Right answers, percent (paper protocol)", header, rows or [["", *[NOTHING] * 4]])]
+        cells = {column: results.found("bpda", f"{name}/{column}") for column in COLUMNS}
+        union = results.found("bpda", f"{name}/adaptive")
+        if not cells["clean"]:
+            why = results.absent("bpda", f"{name}/clean")
+            rows.append([name, why, *["–"] * 2])
+            strict.append([name, why, *["–"] * 3])
+            continue
+        clean = cells["clean"]["outcome"]
+        rows.append([name, *(percent(share(cell["outcome"])) if cell else "–" for cell in cells.values())])
+        standing = [percent(share(both(clean, cell["outcome"]))) if cell else "–" for cell in cells.values()]
+        strict.append([name, *standing, percent(share(union["adaptive"])) + incomplete(union) if union else "–"])
+    header = ["system, reading", *COLUMNS.values()]
+    return [
+        Table("Right answers, percent (paper protocol)", header, rows or [["", *[NOTHING] * 3]]),
+        Table("Right clean and right attacked, percent (standard protocol)", [*header, "adaptive union"],
+              strict or [["", *[NOTHING] * 4]]),
+    ]  # fmt: skip
+
+
+COLUMNS = {"clean": "clean", "bpda-eot": "BPDA-EOT", "surrogate pgd": "surrogate PGD"}
 
 
 def each_attack(results: Results) -> list[Shown]:

@@ -1,267 +1,342 @@
-"""Judges: what became of each of the paper's claims, from the cells that were measured for it."""
+"""Judges: what became of each of the paper's claims, from the cells that were measured for it.
+
+A bound holds only if the whole 95 % interval is on its side, and fails only if the whole interval is on the other; two
+answers on the same images are compared by the sign test. In between there are too few images to tell.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
 from alu.evaluation.intervals import Share
+from alu.evaluation.metrics import sign_test
 from alu.report.paper import published
 from alu.report.paper.findings import explained
-from alu.report.paper.results import Results, share, where
+from alu.report.paper.results import MissingCellError, Results, share, where
 from alu.report.paper.shape import percent
 
 HOLDS = "holds"
 OBLIVIOUS = "holds only for attackers who do not know the defence"
 FAILS = "does not hold"
+FEW = "too few images to tell"
 UNKNOWN = "not measured yet"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim, and the numbers it follows from."""
+    """What became of a claim, and the numbers and the rule it follows from."""
 
     verdict: str
     evidence: str
 
 
-def _above(values: list[float], threshold: float) -> Share:
+def at_least(found: Share, bound: float) -> bool | None:
+    """Whether a share is surely at least the bound; None if its interval holds the bound."""
+    low, high = found.interval
+    return True if low >= bound or found.value == 1.0 else False if high < bound else None
+
+
+def at_most(found: Share, bound: float) -> bool | None:
+    """Whether a share is surely at most the bound."""
+    low, high = found.interval
+    return True if high <= bound or found.value == 0.0 else False if low > bound else None
+
+
+def better(first: str, second: str) -> bool | None:
+    """Whether the first of two answers on the same images is right more often (sign test, 5 %)."""
+    only = [sum(a == "1" != b for a, b in zip(*pair, strict=True)) for pair in ((first, second), (second, first))]
+    if sign_test(*only) >= 0.05:
+        return None
+    return only[0] > only[1]
+
+
+def whole(parts: Iterable[bool | None], then: str = HOLDS, otherwise: str = FAILS) -> str:
+    """One verdict from several findings that must all be true."""
+    found = list(parts)
+    if False in found:
+        return otherwise
+    return FEW if None in found else then
+
+
+def _above(values: Sequence[float], threshold: float) -> Share:
     return Share(sum(value > threshold for value in values), len(values))
 
 
-def _sure(first: Share, second: Share) -> bool:
-    """Whether the first share is surely above the second: their intervals do not meet."""
-    return first.interval[0] > second.interval[1]
+def _informed(results: Results, reading: str = "input") -> Share:
+    """What the bundled defence keeps against an attacker who knows it."""
+    return share(results.need("threats", f"{reading}/adaptive")["adaptive"])
 
 
 def overlap(results: Results) -> Verdict:
     """Test images above the threshold of training images."""
-    cells, mark = results.cells("histogram"), results.found("histogram", "thresholds")
-    worst, parts = 0.0, []
+    parts, found = [], []
     for reading in ("input", "reconstruction"):
-        found = _above(cells["clean"][reading], mark[reading]["train"])
-        worst = max(worst, found.interval[0])
-        parts.append(f"{reading}: {percent(found)} of test images lie above the 99.5 % quantile of training images")
-    return Verdict(HOLDS if worst <= 0.01 else FAILS, "; ".join(parts) + ". At most 1 % was asked for.")
+        mark = results.threshold(reading, "train")
+        above = _above(results.need("histogram", "clean")[reading], mark)
+        found.append(at_most(above, 0.02))
+        parts.append(f"{reading}: {percent(above)} of test images lie above the 99.5 % quantile of training images")
+    return Verdict(whole(found), "; ".join(parts) + ". To hold: at most 2 % in both readings.")
 
 
 def separable(results: Results) -> Verdict:
     """Attacked images above the held-out threshold."""
-    cells, mark = results.cells("histogram"), results.found("histogram", "thresholds")
     parts, caught = [], {}
     for reading in ("input", "reconstruction"):
+        mark = results.threshold(reading, "held out")
         for kind in ("pgd-20 on f", "pgd-20 on f(D(E))"):
-            found = _above(cells[kind][reading], mark[reading]["held out"])
-            caught[reading, kind] = found.value
-            parts.append(f"{kind}, {reading}: {percent(found)} flagged")
-    if min(caught.values()) >= 0.9:
-        return Verdict(HOLDS, "; ".join(parts) + ".")
-    oblivious = caught["input", "pgd-20 on f"] >= 0.9
-    return Verdict(OBLIVIOUS if oblivious else FAILS, "; ".join(parts) + ". At least 90 % was asked for.")
+            above = _above(results.need("histogram", kind)[reading], mark)
+            caught[reading, kind] = at_least(above, 0.9)
+            parts.append(f"{kind}, {reading}: {percent(above)} flagged")
+    rule = ". To hold: at least 90 % in every case; for the oblivious only, PGD-20 on f in the input reading."
+    verdict = whole(caught.values(), otherwise=whole([caught["input", "pgd-20 on f"]], OBLIVIOUS))
+    return Verdict(verdict, "; ".join(parts) + rule)
 
 
 def survives_autoattack(results: Results) -> Verdict:
-    """AutoAttack's images above the held-out threshold."""
-    cells, mark = results.cells("histogram"), results.found("histogram", "thresholds")
-    found = _above(cells["autoattack on f"]["input"], mark["input"]["held out"])
-    pgd = _above(cells["pgd-20 on f"]["input"], mark["input"]["held out"])
-    words = f"Input reading: AutoAttack on f {percent(found)} flagged, PGD-20 on f {percent(pgd)}. 90 % was asked for."
-    return Verdict(OBLIVIOUS if found.value >= 0.9 else FAILS, words)
+    """AutoAttack's images above the held-out threshold, and what an attacker leaves who aims at the detector."""
+    mark = results.threshold("input", "held out")
+    hard = _above(results.need("histogram", "autoattack on f")["input"], mark)
+    stealthy = share(results.need("each-attack", "cifar10-vae, abstain/Stealth")["outcome"].replace("2", "1"))
+    known = at_least(stealthy, 0.5)
+    verdict = whole([at_least(hard, 0.9), known], otherwise=whole([at_least(hard, 0.9)], OBLIVIOUS))
+    words = (
+        f"Input reading: {percent(hard)} of the images that AutoAttack on f moved are flagged; under stealth, which "
+        "knows "
+        f"the threshold, {percent(stealthy)} are flagged or still right. To hold: at least 90 % and 50 %."
+    )
+    return Verdict(verdict, words)
 
 
 def others_stay(results: Results) -> Verdict:
     """How far the logits of other classes move."""
-    found = results.found("logit-change", "cifar10-standard/pgd-20")
+    found = results.need("logit-change", "cifar10-standard/pgd-20")
     others, own = fmean(found["others, mean size"]), abs(fmean(found["true"]))
     words = (
-        f"PGD-20 on the standard classifier: other logits move by {others:.2f} on average, the true one by {own:.2f}"
+        f"PGD-20 on the standard classifier, {len(found['true'])} successes: other logits move by {others:.2f} on "
+        "average, "
+        f"the true one by {own:.2f} ({100 * others / own:.0f} %). To hold: at most 25 %."
     )
-    return Verdict(
-        HOLDS if others <= 0.25 * own else FAILS, f"{words} ({100 * others / own:.0f} %; at most 25 % was asked for)."
-    )
+    return Verdict(HOLDS if others <= 0.25 * own else FAILS, words)
 
 
 def true_falls(results: Results) -> Verdict:
     """How often the true logit falls most."""
-    parts, least = [], 1.0
+    parts, found = [], []
     for name in ("pgd-20", "cw-linf", "autoattack"):
-        found = share(results.found("logit-change", f"cifar10-standard/{name}")["true falls most"])
-        parts.append(f"{name}: {percent(found)}")
-        least = min(least, found.interval[1])
-    words = "; ".join(parts) + f". The paper: {100 * published.TRUE_FALLS_MOST:.2f} %; at least 95 % was asked for."
-    return Verdict(HOLDS if least >= 0.95 else FAILS, words)
-
-
-def fifty(results: Results) -> Verdict:
-    """What 200 steps give beyond 60."""
-    found = results.found("iterations", "encoder")["pgd-20 on f(D(E))"]
-    near, far = (share(found[count]["reconstruction"]["all flagged"]) for count in ("60", "200"))
-    deployed = [share(found[count]["reconstruction"]["alu"]) for count in ("60", "200")]
-    words = (
-        f"PGD-20 on f(D(E)), reconstruction, if all were flagged: N = 60 {percent(near)}, N = 200 {percent(far)}; "
-        f"deployed {percent(deployed[0])} and {percent(deployed[1])}. At most 3 points of gain were asked for in each."
-    )
-    close = max(far.value - near.value, deployed[1].value - deployed[0].value) <= 0.03
-    return Verdict(HOLDS if close else FAILS, words)
-
-
-def small_rate(results: Results) -> Verdict:
-    """The smallest rate beside the best one."""
-    cells, parts, falling = results.cells("learning-rate"), [], []
-    for solver, objective in (("gd", "sse"), ("gd", "mse"), ("gd", "norm"), ("adam", "sse")):
-        by = {}
-        for key, found in cells.items():
-            if key.startswith(f"{solver}, {objective}, "):
-                (row,) = found["pgd-20 on f(D(E))"].values()
-                by[float(key.rsplit(", ", 1)[1])] = share(row["reconstruction"]["all flagged"])
-        small, best = by[min(by)], max(by.values(), key=lambda one: one.value)
-        rate = next(rate for rate, value in by.items() if value == best)
-        falling.append(not _sure(best, small))
-        parts.append(
-            f"{solver}, {objective}: {100 * small.value:.0f} % at {min(by):g}, best {percent(best)} at {rate:g}"
-        )
-    return Verdict(
-        HOLDS if all(falling) else FAILS, "If all were flagged, PGD-20 on f(D(E)): " + "; ".join(parts) + "."
-    )
-
-
-def above_clean(results: Results) -> Verdict:
-    """Accuracy on attacked and on clean images."""
-    split = results.found("artefacts", "E1 and E5")
-    clean, attacked = (share(split[kind]["input"]["alu"]) for kind in ("clean", "attacked"))
-    words = f"Input reading, PGD-20 on f: clean {percent(clean)}, attacked {percent(attacked)} (paper protocol)"
-    union = results.found("table2", "cifar10-standard/adaptive, input")
-    if union:
-        words += f"; under the adaptive suite {percent(share(union['adaptive']))} (standard protocol)"
-    return Verdict(OBLIVIOUS if attacked.value > clean.value else FAILS, words + ".")
-
-
-def several_attacks(results: Results) -> Verdict:
-    """The gain on PGD-20 and on AutoAttack."""
-    parts, least = [], 1.0
-    for name in ("pgd-20 on f", "autoattack on f"):
-        found = results.found("table2", f"cifar10-standard/{name}")
-        gain = share(found["input"]["alu"])
-        least = min(least, gain.value - share(found["bare"]).value)
-        parts.append(f"{name}: bare {percent(share(found['bare']))}, ALU {percent(gain)}")
-    union = share(results.found("table2", "cifar10-standard/adaptive, input")["adaptive"])
-    known = OBLIVIOUS if union.value < 0.1 else HOLDS
-    words = "; ".join(parts) + f"; adaptive union {percent(union)}. At least 50 points' gain on each was asked for."
-    return Verdict(known if least >= 0.5 else FAILS, words)
-
-
-def helps_robust(results: Results) -> Verdict:
-    """The gain on the adversarially trained classifier."""
-    key = "cifar10-at"
-    bare = results.found("table2", f"{key}/adaptive, bare")["adaptive"]
-    parts, gains = [f"adaptive union, bare: {percent(share(bare))}"], []
-    for reading in ("input", "reconstruction"):
-        union = results.found("table2", f"{key}/adaptive, {reading}")["adaptive"]
-        gains.append(_sure(share(union), share(bare)))
-        parts.append(f"with ALU, {reading}: {percent(share(union))}")
-    clear = False
-    for on in ("f", "f(D(E))"):
-        found = results.found("table2", f"{key}/pgd-20 on {on}")
-        alone, with_alu = share(found["bare"]), share(found["reconstruction"]["alu"])
-        clear = clear or _sure(with_alu, alone)
-        parts.append(f"PGD-20 on {on}: bare {percent(alone)}, ALU {percent(with_alu)}")
-    return Verdict(HOLDS if any(gains) else OBLIVIOUS if clear else FAILS, "; ".join(parts) + ".")
-
-
-def unified_better(results: Results) -> Verdict:
-    """Unified beside plug-in."""
-    parts, better = [], []
-    for column in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))"):
-        two = [share(results.found("table2", f"cifar10-{name}/{column}")["reconstruction"]["alu"])
-               for name in ("unified", "standard")]  # fmt: skip
-        better.append(two[0].value > two[1].value)
-        parts.append(f"{column}: unified {percent(two[0])}, plug-in {percent(two[1])}")
-    unions = [share(results.found("table2", f"cifar10-{name}/adaptive, reconstruction")["adaptive"])
-              for name in ("unified", "standard")]  # fmt: skip
-    parts.append(f"adaptive union: unified {percent(unions[0])}, plug-in {percent(unions[1])}")
-    verdict = FAILS
-    if all(better):
-        verdict = HOLDS if _sure(*unions) else OBLIVIOUS
-    return Verdict(verdict, "; ".join(parts) + ".")
-
-
-def pattern_weak(results: Results) -> Verdict:
-    """Success and cost of attacks that hold the true logit up."""
-    two = [results.found("pattern-cost", f"cifar10-standard/{name}") for name in ("pgd", "pattern")]
-    hit = [share(where(found["fooled"], found["right clean"])) for found in two]
-    third = share(where(two[1]["case 3"], two[1]["right clean"]))
-    cost = two[1]["backwards"] / two[0]["backwards"]
-    words = (
-        f"Fooled: PGD {percent(hit[0])}, pattern-violating {percent(hit[1])}, in case 3 {percent(third)}; "
-        f"it takes {cost:.1f} times the gradients. Weak would be a share of case 3 surely below PGD's."
-    )
-    return Verdict(HOLDS if _sure(hit[0], third) and cost > 1 else FAILS, words)
-
-
-def asymmetry(results: Results) -> Verdict:
-    """What is left of the asymmetric system."""
-    parts = []
-    for name in ("unified, reconstruction", "asymmetric, reconstruction"):
-        clean, bpda, through = (
-            share(results.found("bpda", f"{name}/{column}")["outcome"])
-            for column in ("clean", "bpda-eot", "surrogate pgd")
-        )
-        parts.append(f"{name}: clean {percent(clean)}, BPDA-EOT {percent(bpda)}, surrogate {percent(through)}")
-    union = results.found("bpda", "asymmetric, reconstruction/adaptive")
-    parts.append(f"asymmetric, adaptive union {percent(share(union['adaptive']))}")
-    stopped = share(union["adaptive"]).value >= 0.5
-    return Verdict(HOLDS if stopped else FAILS, "; ".join(parts) + ".")
-
-
-def hard_samples(results: Results) -> Verdict:
-    """Images that were wrong clean, and whose label ALU follows."""
-    split, swapped = results.found("artefacts", "E1 and E5"), results.found("artefacts", "E2")
-    answer, before = split["attacked"]["input"]["alu"], split["clean"]["bare"]
-    wrong = share(where(answer, before, "0"))
-    follow = share(swapped["answer is the swapped label"])
-    words = (
-        f"Of the images the classifier gets wrong clean, {percent(wrong)} are right under attack; but told another "
-        f"label, the same attack makes ALU answer that label on {percent(follow)}: it reads what the attacker wrote."
-    )
-    return Verdict(FAILS if follow.value >= 0.5 else HOLDS, words)
-
-
-def approaches(results: Results) -> Verdict:
-    """The distance to the clean image against N."""
-    found = results.found("convergence", "pgd-20 on f(D(E))")["by N"]
-    counts = list(found)
-    first, last = (fmean(found[count]["to clean"]) for count in (counts[0], counts[-1]))
-    near = [fmean(found[count]["to attacked"]) for count in (counts[0], counts[-1])]
-    words = (
-        f"Root mean square distance from N = 0 to {counts[-1]}: to the clean image {first:.4f} to {last:.4f}, to the "
-        f"attacked one {near[0]:.4f} to {near[1]:.4f}"
-    )
-    closer = last < first and last < near[1]
-    return Verdict(
-        HOLDS if closer else FAILS, words + ". To hold, it must end nearer to the clean image than it began."
-    )
+        fell = share(results.need("logit-change", f"cifar10-standard/{name}")["true falls most"])
+        found.append(at_least(fell, 0.95))
+        parts.append(f"{name}: {percent(fell)}")
+    paper = f". The paper: {100 * published.TRUE_FALLS_MOST:.2f} %. To hold: at least 95 % under each."
+    return Verdict(whole(found), "; ".join(parts) + paper)
 
 
 def equation(results: Results) -> Verdict:
     """How much of a logit's change the non-robust features carry."""
     parts, fits = [], []
-    row = results.found("features", "cifar10-standard")["kept"]["0.8"]
+    row = results.need("features", "cifar10-standard")["kept"]["0.8"]
     for logit in ("true", "adversarial"):
         fit = explained(row[logit]["non-robust"], row[logit]["all"])
         carried = fmean(row[logit]["non-robust"]) / fmean(row[logit]["all"])
         fits.append(fit >= 0.8 and 0.8 <= carried <= 1.2)
         parts.append(f"{logit} logit: non-robust features carry {100 * carried:.0f} % of the change, R² {fit:.2f}")
-    return Verdict(HOLDS if all(fits) else FAILS, "; ".join(parts) + ". 80 to 120 % and an R² of 0.8 were asked for.")
+    n = len(row["true"]["all"])
+    rule = f" ({n} successes, a feature is robust if it keeps 80 %). To hold: 80 to 120 % and an R² of at least 0.8."
+    return Verdict(HOLDS if all(fits) else FAILS, "; ".join(parts) + rule)
+
+
+def fifty(results: Results) -> Verdict:
+    """What 200 steps give beyond 50."""
+    cell = results.need("iterations", "encoder")
+    found = cell["pgd-20 on f(D(E))"]
+    if "50" not in found or "200" not in found:
+        raise MissingCellError("iterations")
+    parts, converged = [], []
+    for kind, name in (("all flagged", "if all were flagged"), ("alu", "deployed")):
+        near, far = (found[count]["reconstruction"][kind] for count in ("50", "200"))
+        gain = better(far, near)
+        converged.append(not (gain and share(far).value - share(near).value > 0.03))
+        parts.append(f"{name}: N = 50 {percent(share(near))}, N = 200 {percent(share(far))}")
+    useful = at_least(share(found["50"]["reconstruction"]["all flagged"]), 0.2)
+    words = f"PGD-20 on f(D(E)), reconstruction, encoder start, {cell['solver']}; " + "; ".join(parts)
+    rule = ". To hold: no more than 3 points are gained after 50 steps, and what is there is above chance."
+    return Verdict(whole([*converged, useful]), words + rule)
+
+
+def small_rate(results: Results) -> Verdict:
+    """The smallest rate beside the best one."""
+    cells, parts, found = results.cells("learning-rate"), [], []
+    for setting in ("gd, sse", "gd, mse", "gd, norm", "adam, sse"):
+        by = {}
+        for key, cell in cells.items():
+            if key.startswith(f"{setting}, "):
+                (row,) = cell["pgd-20 on f(D(E))"].values()
+                by[float(key.rsplit(", ", 1)[1])] = row["reconstruction"]["all flagged"]
+        if len(by) < 2:
+            raise MissingCellError("learning-rate")
+        rate = max(by, key=lambda one: share(by[one]).value)
+        worse = better(by[rate], by[min(by)])
+        found.append(
+            not worse if worse is not None else share(by[rate]).value - share(by[min(by)]).value <= 0.03 or None
+        )
+        parts.append(
+            f"{setting}: {percent(share(by[min(by)]))} at {min(by):g}, best {percent(share(by[rate]))} at {rate:g}"
+        )
+    words = "PGD-20 on f(D(E)), reconstruction, if all were flagged; " + "; ".join(parts)
+    return Verdict(whole(found), words + ". To hold: no larger rate is better, whatever the solver and objective.")
+
+
+def above_clean(results: Results) -> Verdict:
+    """Accuracy on attacked and on clean images."""
+    split = results.need("artefacts", "E1 and E5")
+    clean, attacked = (split[kind]["input"]["alu"] for kind in ("clean", "attacked"))
+    union = _informed(results)
+    words = (
+        f"Input reading, paper protocol: clean {percent(share(clean))}, under PGD-20 on f "
+        f"{percent(share(attacked))}; an "
+        f"attacker who knows the defence leaves {percent(union)}. To hold: more right attacked than clean, by the sign "
+        "test; for all attackers, that union too."
+    )
+    informed = union.value > share(clean).value
+    return Verdict(whole([better(attacked, clean)], HOLDS if informed else OBLIVIOUS), words)
+
+
+def hard_samples(results: Results) -> Verdict:
+    """Images that were wrong clean, and whose label ALU follows."""
+    split, swapped = results.need("artefacts", "E1 and E5"), results.need("artefacts", "E2")
+    answer, before = split["attacked"]["input"]["alu"], split["clean"]["bare"]
+    wrong, follow = share(where(answer, before, "0")), share(swapped["answer is the swapped label"])
+    words = (
+        f"Of the images the classifier gets wrong clean, {percent(wrong)} are right under attack; but told another "
+        "label, "
+        f"which is no confusable class, the same attack makes ALU answer that label on {percent(follow)}: it reads "
+        "what "
+        "the attacker wrote. To hold: a label that was only swapped in is followed on at most 10 %."
+    )
+    return Verdict(whole([at_most(follow, 0.1)]), words)
+
+
+def several_attacks(results: Results) -> Verdict:
+    """The gain on PGD-20 and on AutoAttack, and what is left of it."""
+    parts, gains = [], []
+    for name in ("pgd-20 on f", "autoattack on f"):
+        found = results.need("table2", f"cifar10-standard/{name}")
+        bare, alu = share(found["bare"]), share(found["input"]["alu"])
+        gains.append(alu.interval[0] - bare.interval[1] >= 0.5)
+        parts.append(f"{name}: bare {percent(bare)}, ALU {percent(alu)}")
+    union, alone = (share(results.standing("cifar10-standard", reading)) for reading in ("input", "bare"))
+    kept = union.value - alone.value >= 0.5
+    words = "; ".join(parts) + f"; every attack together: bare {percent(alone)}, ALU {percent(union)}"
+    rule = ". To hold: a gain of at least 50 points on each, input reading; for all attackers, on the union too."
+    return Verdict(whole(gains, HOLDS if kept else OBLIVIOUS), words + rule)
+
+
+def helps_robust(results: Results) -> Verdict:
+    """The gain on the adversarially trained classifier."""
+    key = "cifar10-at"
+    bare = results.standing(key, "bare")
+    parts, gains = [f"every attack together: bare {percent(share(bare))}"], []
+    for reading in ("input", "reconstruction"):
+        union = results.standing(key, reading)
+        n = min(len(union), len(bare))
+        gains.append(better(union[:n], bare[:n]) is True)
+        parts.append(f"with ALU, {reading} {percent(share(union))}")
+    clear = False
+    for on in ("f", "f(D(E))"):
+        found = results.need("table2", f"{key}/pgd-20 on {on}")
+        for reading in ("input", "reconstruction"):
+            clear = clear or better(found[reading]["alu"], found["bare"]) is True
+        alone, with_alu = share(found["bare"]), share(found["reconstruction"]["alu"])
+        parts.append(f"PGD-20 on {on}: bare {percent(alone)}, ALU (reconstruction) {percent(with_alu)}")
+    rule = ". To hold: ALU is right more often than the bare classifier, by the sign test, in one of the readings."
+    return Verdict(HOLDS if any(gains) else OBLIVIOUS if clear else FAILS, "; ".join(parts) + rule)
+
+
+def unified_better(results: Results) -> Verdict:
+    """Unified beside plug-in, on the same images."""
+    parts, found = [], []
+    for column in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))"):
+        two = [results.need("table2", f"cifar10-{name}/{column}")["reconstruction"]["alu"]
+               for name in ("unified", "standard")]  # fmt: skip
+        found.append(better(*two))
+        parts.append(f"{column}: unified {percent(share(two[0]))}, plug-in {percent(share(two[1]))}")
+    unions = [results.standing(f"cifar10-{name}", "reconstruction") for name in ("unified", "standard")]
+    n = min(map(len, unions))
+    kept = better(unions[0][:n], unions[1][:n]) is True
+    parts.append(f"every attack together: unified {percent(share(unions[0]))}, plug-in {percent(share(unions[1]))}")
+    rule = ". Reconstruction reading. To hold: better by the sign test in each column; for all attackers, together too."
+    return Verdict(whole(found, HOLDS if kept else OBLIVIOUS), "; ".join(parts) + rule)
+
+
+def pattern_weak(results: Results) -> Verdict:
+    """Success and cost of attacks that hold the true logit up."""
+    two = [results.need("pattern-cost", f"cifar10-standard/{name}") for name in ("pgd", "pattern")]
+    right = two[0]["right clean"]
+    hit, third = where(two[0]["fooled"], right), where(two[1]["case 3"], right)
+    cost = two[1]["backwards"] / two[0]["backwards"]
+    weaker = better(hit, third)
+    words = (
+        f"Of images right clean PGD fools {percent(share(hit))}; held to the paper's case 3, {percent(share(third))} "
+        "are "
+        f"fooled, at {cost:.1f} times the gradients. To hold: fewer by the sign test and by more than 10 points, and "
+        "more than twice the gradients."
+    )
+    clearly = weaker is True and share(hit).value - share(third).value > 0.1
+    return Verdict(HOLDS if clearly and cost > 2 else FAILS, words)
+
+
+def asymmetry(results: Results) -> Verdict:
+    """BPDA-EOT on the symmetric and on the asymmetric system, and what an informed attacker leaves."""
+    parts, left = [], {}
+    for system in ("unified", "asymmetric"):
+        clean, bpda, through = (
+            share(results.need("bpda", f"{system}, reconstruction/{column}")["outcome"])
+            for column in ("clean", "bpda-eot", "surrogate pgd")
+        )
+        left[system] = bpda.value / max(clean.value, 1e-9)
+        parts.append(f"{system}: clean {percent(clean)}, BPDA-EOT {percent(bpda)}, surrogate {percent(through)}")
+    union = share(results.need("bpda", "asymmetric, reconstruction/adaptive")["adaptive"])
+    parts.append(f"asymmetric, every attack together {percent(union)}")
+    stopped = left["asymmetric"] >= 0.5
+    verdict = FAILS if not stopped else HOLDS if union.value >= 0.5 else OBLIVIOUS
+    rule = (
+        ". To hold: half of the clean answers survive BPDA-EOT on the asymmetric system, and half of all every attack."
+    )
+    return Verdict(verdict, "; ".join(parts) + rule)
+
+
+def approaches(results: Results) -> Verdict:
+    """The distance to the clean image against N."""
+    parts, found = [], []
+    for kind in ("pgd-20 on f", "pgd-20 on f(D(E))"):
+        rows = results.need("convergence", kind)["by N"]
+        first, *_, last = rows
+        ends = [rows[count] for count in (first, last)]
+        clean, attacked = ([fmean(row[to]) for row in ends] for to in ("to clean", "to attacked"))
+        found.append(clean[1] < clean[0] and clean[1] < attacked[1])
+        parts.append(
+            f"{kind}, N = 0 to {last}: to the clean image {clean[0]:.4f} to {clean[1]:.4f}, to the attacked one "
+            f"{attacked[0]:.4f} to {attacked[1]:.4f}"
+        )
+    rule = (
+        ". Root mean square. To hold: it ends nearer to the clean image than it began, and nearer than to the attacked."
+    )
+    return Verdict(HOLDS if all(found) else OBLIVIOUS if found[0] else FAILS, "; ".join(parts) + rule)
 
 
 def one_step(results: Results) -> Verdict:
-    """The error after one step, and the rate's sign."""
-    one, ten = (results.found("one-step", f"{outputs} outputs") for outputs in (1, 10))
-    worst = max(one["error after"])
-    positive = Share(sum(rate > 0 for rate in one["rate"]), one["n"])
+    """The error after one step, and the rate's sign where the appendix's assumptions are met."""
+    one, ten = (results.need("one-step", f"{outputs} outputs") for outputs in (1, 10))
+    fair = results.need("one-step", "1 outputs, label of the image")
+    positive = Share(sum(rate > 0 for rate in fair["rate"]), fair["n"])
     left = median(after / before for before, after in zip(ten["error before"], ten["error after"], strict=True))
     words = (
-        f"One linear output: the largest error after the step is {worst:.1g}, but the rate needs the true label and is "
-        f"positive in {percent(positive)}, not always; ten outputs: {100 * left:.0f} % of the error stays."
+        f"One linear output: the largest error after the step is {max(one['error after']):.1g}, with a rate that "
+        "needs the "
+        "true label; where that label is the classifier's own for the image, the rate is positive in "
+        f"{percent(positive)}. "
+        f"Ten outputs: {100 * left:.0f} % of the error stays (median). To hold: at least 99 % positive, at most 1 % "
+        "left."
     )
-    return Verdict(FAILS if positive.value < 0.99 or left > 0.01 else HOLDS, words)
+    return Verdict(whole([at_least(positive, 0.99), left <= 0.01]), words)

@@ -25,19 +25,26 @@ def scores(results: Results) -> list[Shown]:
     """One histogram for each reading, and how much is flagged by each threshold."""
     made: list[Shown] = []
     rows = []
-    cells, marks = results.cells("histogram"), results.found("histogram", "thresholds")
+    cells = results.cells("histogram")
     for reading in READINGS:
         groups = [Group(name, colour, cells[kind][reading]) for kind, (name, colour) in KINDS.items() if kind in cells]
-        if not groups or marks is None:
+        marks = {}
+        for source, kind in (("train", "train"), ("held out", "calibration")):
+            if kind in cells:
+                marks[source] = results.threshold(reading, source)
+        if not groups:
             continue
-        drawing = histogram(groups, marks[reading]["held out"])
-        note = f"{reading} reading. The threshold of training images, the paper's, is {marks[reading]['train']:.3g}."
+        drawing = histogram(groups, marks.get("held out"))
+        note = f"The threshold of training images, the paper's, is {marks['train']:.3g}." if "train" in marks else ""
         legend = [(group.name, group.colour) for group in groups]
         made.append(Chart(chart(f"Score sum |Δ|, {reading} reading", drawing, legend, note)))
         for kind, (name, _) in KINDS.items():
             if kind in cells:
-                flagged = [_above(cells[kind][reading], marks[reading][source]) for source in ("train", "held out")]
-                rows.append([f"{name}, {reading}", *map(percent, flagged)])
+                flagged = [
+                    percent(_above(cells[kind][reading], marks[source])) if source in marks else "–"
+                    for source in ("train", "held out")
+                ]
+                rows.append([f"{name}, {reading}", *flagged])
     header = ["images, reading", "above the paper's threshold, percent", "above the held-out threshold, percent"]
     return [*made, Table("Flagged images", header, rows)] if rows else [_nothing("Scores")]
 
@@ -53,7 +60,7 @@ def iterations(results: Results) -> list[Shown]:
         counts = [int(count) for count in found["clean"]]
         axis = _squeezed(max(counts))
         made += _sweep(f"{start} start", {count: _at(found, str(count)) for count in counts}, axis, "latent steps N",
-                       published.ITERATIONS if start == "encoder" else {})  # fmt: skip
+                       published.ITERATIONS if start != "random" else {})  # fmt: skip
         made += _sweep_tables(f"{start} start, {found['solver']}", "N", {str(c): _at(found, str(c)) for c in counts})
     return made or [_nothing("Iterations")]
 
@@ -70,6 +77,9 @@ def learning_rate(results: Results) -> list[Shown]:
         low, high = min(*rows, 1e-5), max(*rows, 1.0)
         ticks = tuple((10.0**power, f"1e{power}") for power in range(-5, 1))
         made += _sweep(name, rows, Scale(low, high, ticks, log=True), "learning rate", published.LEARNING_RATE)
+        narrow = {rate: row for rate, row in rows.items() if rate <= 0.01}
+        axis = Scale(0.0, 0.01, tuple((tick / 1000, f"{tick}") for tick in (0, 2, 4, 6, 8, 10)))
+        made += _sweep(f"{name}, the paper's axis", narrow, axis, "learning rate (E-03)", published.LEARNING_RATE)
         made += _sweep_tables(name, "learning rate", {f"{rate:g}": row for rate, row in rows.items()})
     return made or [_nothing("Learning rate")]
 

@@ -38,6 +38,10 @@ def where(digits: str, chosen: str, value: str = "1") -> str:
     return "".join(digit for digit, choice in zip(digits, chosen, strict=True) if choice == value)
 
 
+class MissingCellError(Exception):
+    """A cell that a claim reads has not been measured."""
+
+
 @dataclass
 class Results:
     """All results of a folder, by experiment."""
@@ -62,6 +66,43 @@ class Results:
     def found(self, experiment: str, cell: str) -> Any:
         """What one cell found; None where it was not measured."""
         return self.cells(experiment).get(cell)
+
+    def need(self, experiment: str, cell: str) -> Any:
+        """What one cell found; `MissingCellError` where it was not measured."""
+        found = self.found(experiment, cell)
+        if found is None:
+            raise MissingCellError(f"{experiment}, {cell}")
+        return found
+
+    def standing(self, classifier: str, reading: str) -> str:
+        """Table 2, standard protocol: images of the adaptive cell that are right clean, under its suite, and under the
+        table's own attacks on the same images."""
+        left = str(self.need("table2", f"{classifier}/adaptive, {reading}")["adaptive"]).replace("2", "0")
+        for key, found in self.cells("table2").items():
+            if key.startswith(f"{classifier}/") and "adaptive" not in key:
+                digits = (
+                    found.get(reading, "") if reading in ("bare", "purified") else found.get(reading, {}).get("alu", "")
+                )
+                n = min(len(digits), len(left))
+                left = both(left[:n], digits[:n]) + left[n:]
+        return left
+
+    def threshold(self, reading: str, source: str) -> float:
+        """The threshold of the score: the 99.5 % quantile of training images, as in the paper ("train"), or the
+        conformal one of held-out images at 0.5 % false alarms ("held out")."""
+        kind = "train" if source == "train" else "calibration"
+        scores = sorted(self.need("histogram", kind)[reading])
+        if source == "train":
+            place = 0.995 * (len(scores) - 1)
+            low = int(place)
+            return float(scores[low] + (place - low) * (scores[min(low + 1, len(scores) - 1)] - scores[low]))
+        allowed = int(0.005 * (len(scores) + 1) + 1e-9) - 1
+        return float(scores[len(scores) - 1 - allowed])
+
+    @property
+    def quick(self) -> set[str]:
+        """Experiments of which only the quick form is there."""
+        return {name for name, known in self.experiments.items() if known.get("quick")}
 
     def absent(self, experiment: str, cell: str) -> str:
         """Why a cell is empty."""

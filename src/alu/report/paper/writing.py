@@ -11,7 +11,7 @@ from pathlib import Path
 from alu.errors import StorageError
 from alu.report import page, zoo
 from alu.report.paper.claims import judged, markdown
-from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS, UNKNOWN
+from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
 from alu.report.paper.results import Results
 from alu.report.paper.shape import Table
@@ -40,7 +40,7 @@ def summary(results: Results) -> str:
         assert isinstance(card, Table)
         lines += [f"{card.title}:", "", *_table(card), ""]
     verdicts = [verdict.verdict for _, verdict in judged(results).values()]
-    counts = {kind: verdicts.count(kind) for kind in (HOLDS, OBLIVIOUS, FAILS, UNKNOWN)}
+    counts = {kind: verdicts.count(kind) for kind in (HOLDS, OBLIVIOUS, FAILS, FEW, UNKNOWN)}
     said = "; ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     lines += [f"Of {len(verdicts)} claims of the paper: {said} ([each with its evidence](docs/claims.md))."]
     return "\n".join(lines)

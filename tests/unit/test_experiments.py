@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
 from alu.experiments import artefacts, features, logit_change, one_step, pattern_cost
+from alu.experiments.catalog import EXPERIMENTS
 from alu.experiments.descents import at_each, image_sets
 from alu.experiments.material import Material
 from alu.experiments.verdicts import digits, verdicts
@@ -123,3 +126,28 @@ def test_pattern_gives_case_three_in_most_of_its_successes() -> None:
     found = cells["cifar10-standard/pattern"].run()
     assert found["fooled"].count("1") >= 12
     assert found["case 3"].count("1") >= found["fooled"].count("1") / 2
+
+
+TINY = {
+    "histogram": "clean", "threats": "purified/oblivious", "each-attack": "cifar10-pca, input/Decoy",
+    "table2": "cifar10-standard/clean", "table3": "Blur + ALU/pgd-20 on f", "bpda": "plug-in, purified/bpda-eot",
+    "artefacts": "E4/pca 100",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(TINY))
+def test_a_cell_of_each_experiment_runs(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    material = Material({key: 2 for key in experiment.quick} | {"calibration": 200})
+    cells = {cell.key: cell for cell in experiment.cells(material)}
+    assert len(cells) == len(experiment.cells(material)), "keys are unique"
+    found = cells[TINY[name]].run()
+    assert found["n"] == 2
+    assert json.loads(json.dumps(found, allow_nan=False)) == found, "plain values only"
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_every_cell_has_its_own_key(name: str) -> None:
+    for sizes in (EXPERIMENTS[name].full, EXPERIMENTS[name].quick):
+        keys = [cell.key for cell in EXPERIMENTS[name].cells(Material(sizes))]
+        assert len(keys) == len(set(keys)) > 0

@@ -6,9 +6,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 Watch = Callable[[str, int, int], None]
 LOG_SECONDS = 30.0
+MOST_BARS = 6
 
 
 @contextmanager
@@ -22,7 +27,7 @@ def stages(shown: bool = True) -> Iterator[Watch]:
         yield _lines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     bar = Progress(
         TextColumn("{task.description}", markup=False),
@@ -36,11 +41,19 @@ def stages(shown: bool = True) -> Iterator[Watch]:
 
     def watch(what: str, done: int, total: int) -> None:
         if what not in tasks:
+            _make_room(bar, tasks)
             tasks[what] = bar.add_task(what)
         bar.update(tasks[what], completed=done, total=total)
 
     with bar:
         yield watch
+
+
+def _make_room(bar: Progress, tasks: dict[str, TaskID]) -> None:
+    """Take bars away that are done, the oldest first, so that long work with many parts stays on one screen."""
+    done = [what for what, number in tasks.items() if bar.tasks[bar.task_ids.index(number)].finished]
+    for what in done[: max(0, len(tasks) - MOST_BARS + 1)]:
+        bar.remove_task(tasks.pop(what))
 
 
 def _lines() -> Watch:

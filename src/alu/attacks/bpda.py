@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from alu.attacks.goals import Goal, Misclassify, Model
 from alu.attacks.gradient import GradientAttack
 from alu.errors import UsageError
+from alu.rng import derived_seed
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -33,6 +34,29 @@ def with_grad_mode(defense: Any, grad_mode: str) -> Any:
     return made
 
 
+def redrawn(module: Module, draw: int) -> Module:
+    """The same module with other random numbers: every part that has a seed gets the seed of this draw; 0 keeps it."""
+    made = shallow(module)
+    if draw and isinstance(getattr(module, "seed", None), int):
+        made.seed = derived_seed(module.seed, "draw", draw)  # type: ignore[arg-type, assignment]
+    for name, part in module._modules.items():
+        if part is not None and any(isinstance(getattr(inner, "seed", None), int) for inner in part.modules()):
+            made._modules[name] = redrawn(part, draw)
+    return made
+
+
+class Redrawn:
+    """A random model whose draws follow the image: each call answers with the next of `draws` sets of numbers."""
+
+    def __init__(self, model: nn.Module, draws: int) -> None:
+        self.models, self.calls = [redrawn(model, draw) for draw in range(draws)], 0
+
+    def __call__(self, images: Tensor) -> Any:
+        """The next draw's answer."""
+        self.calls += 1
+        return self.models[(self.calls - 1) % len(self.models)](images)
+
+
 class BPDAEOT(GradientAttack):
     """PGD along the gradient at the purified image, taken as the image's own, averaged over `draws` answers.
 
@@ -45,4 +69,6 @@ class BPDAEOT(GradientAttack):
     def goal(self, model: Model, images: Tensor, labels: Tensor) -> Goal:
         """A wrong answer, with the gradient of grad_mode "bpda"."""
         seen = with_grad_mode(model, "bpda") if hasattr(model, "grad_mode") else model
+        if isinstance(seen, nn.Module) and self.draws > 1:
+            seen = Redrawn(seen, self.draws)
         return Misclassify(seen, labels, self.loss, self.targeted)

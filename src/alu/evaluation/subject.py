@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from alu.attacks.bpda import redrawn
 from alu.attacks.goals import fooled, logits_of
 from alu.decision import Decision
 from alu.defense import Defense, batched_logits
@@ -104,8 +105,10 @@ class Subject:
 
     def _resubmit(self, images: Tensor, labels: Tensor, made: Judged) -> None:
         right = torch.zeros(len(images), device=images.device)
-        for _ in range(RESUBMISSIONS):
-            wrong = fooled(self.model, images, labels)
+        for draw in range(RESUBMISSIONS):
+            # A defence whose draws follow the image answers the same image alike; another seed is a fresh draw.
+            asked = redrawn(self.model, draw) if isinstance(self.model, nn.Module) else self.model
+            wrong = fooled(asked, images, labels)
             right += (~wrong).float()
             for place in wrong.nonzero().flatten().tolist():
                 if made.answer[place] == int(labels[place]):

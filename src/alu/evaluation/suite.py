@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from alu.attacks import FGSM, MIM, PGD, Attack, CWLinf
+from alu.attacks import BPDAEOT, FGSM, MIM, PGD, Attack, CWLinf
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import smoothly_purified
@@ -71,14 +71,15 @@ class Plan:
 
 def entries(subject: Subject, plan: Plan) -> list[Entry]:
     """The attacks, cheap ones first."""
+    random = _over_draws(plan) if subject.traits.stochastic and plan.suite == "adaptive" else []
     if subject.defense is None:
-        return _on_a_model(subject, plan)
+        return _on_a_model(subject, plan) + random
     chosen = _oblivious(subject, plan)
     if plan.suite != "oblivious":
         chosen += _surrogate(subject, plan)
     if plan.suite == "adaptive":
         chosen += _adaptive(plan)
-    return chosen
+    return chosen + random
 
 
 def obliged(traits: Traits) -> list[str]:
@@ -154,6 +155,12 @@ def _adaptive(plan: Plan) -> list[Entry]:
         entry("query", informed.Query(**same), "Square and a hard-label search", "no-gradient"),
     ]
     return made
+
+
+def _over_draws(plan: Plan) -> list[Entry]:
+    """For a random subject: gradients at the purified image, averaged over draws."""
+    attack = BPDAEOT(draws=10, steps=BUDGETS[plan.budget], loss="margin", **plan.same)
+    return [Entry("bpda-eot", "adaptive", "BPDA averaged over 10 draws", attack, meets=("draws",))]
 
 
 def _on_a_model(subject: Subject, plan: Plan) -> list[Entry]:

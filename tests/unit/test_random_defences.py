@@ -1,0 +1,84 @@
+"""Random defences: fresh draws come from other seeds, for those who attack them and for those who judge them."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from alu import Defense
+from alu.attacks.bpda import BPDAEOT, Redrawn, redrawn
+from alu.detectors import LogitShift
+from alu.evaluation.run import evaluate
+from alu.models.vae import VAE
+from alu.purifiers import Blur, Chain, LatentVAE
+from alu.threat import ThreatModel
+from alu.training.recipes import seeded
+from tests.unit.toys import Toy, toy_data, toy_defense, toy_images
+
+
+def sampled() -> LatentVAE:
+    vae = seeded(lambda: VAE(channels=3, width=8, latent=4), 5).eval()
+    with torch.no_grad():
+        vae.encoder[-1].bias.fill_(1.0)  # type: ignore[index, operator, union-attr]
+    return LatentVAE(vae, steps=1, lr=1e-2, start="sampled")
+
+
+def test_another_draw_has_other_numbers_and_the_first_keeps_them() -> None:
+    images = toy_images(3)
+    for purifier in (sampled(), Chain(Blur(0.5), sampled())):
+        first = purifier(images)
+        torch.testing.assert_close(redrawn(purifier, 0)(images), first)
+        other = redrawn(purifier, 1)(images)
+        assert not torch.allclose(other, first)
+        torch.testing.assert_close(redrawn(purifier, 1)(images), other)
+        torch.testing.assert_close(purifier(images), first)  # what was given stays as it was
+
+
+def test_every_call_is_another_draw_in_turn() -> None:
+    purifier, images = sampled(), toy_images(2)
+    asked = Redrawn(purifier, 3)
+    seen = [asked(images) for _ in range(6)]
+    assert not torch.allclose(seen[0], seen[1])
+    for first, second in zip(seen[:3], seen[3:], strict=True):
+        torch.testing.assert_close(first, second)
+
+
+def test_a_steady_module_has_nothing_to_redraw() -> None:
+    layer = nn.Linear(2, 2)
+    assert redrawn(layer, 5).weight is layer.weight
+
+
+def test_a_random_defence_is_attacked_over_draws_and_judged_on_fresh_ones() -> None:
+    defense = Defense(Toy(), sampled(), LogitShift(0.05), "alu", "input").calibrate(toy_images(60, seed=9))
+    assert defense.traits.stochastic
+    result = evaluate(defense, toy_data(6), ThreatModel("Linf", 0.05), "adaptive", "quick", diagnostics=False)
+    assert "bpda-eot" in [record.name for record in result.attacks]
+    assert result.complete, result.unmet
+    assert len(result.clean.steady) == 6
+    steady = evaluate(toy_defense(), toy_data(6), ThreatModel("Linf", 0.05), "adaptive", "quick", diagnostics=False)
+    assert "bpda-eot" not in [record.name for record in steady.attacks]
+
+
+def test_resubmissions_are_fresh_draws() -> None:
+    class Noisy(LatentVAE):
+        """One that turns every second draw's images over."""
+
+        def run(self, images: torch.Tensor) -> torch.Tensor:
+            return images if self.seed == 0 else 1 - images
+
+        def _exact(self, images: torch.Tensor, reconstruct: bool):  # type: ignore[no-untyped-def]
+            from alu.purifiers.base import Purification
+
+            return Purification(self.run(images))
+
+    defense = Defense(Toy(), Noisy(sampled().vae, steps=0, start="sampled"), rule="purified")
+    result = evaluate(defense, toy_data(6), ThreatModel("Linf", 0.01), "oblivious", "quick", diagnostics=False)
+    assert min(result.clean.steady) <= 0.2, "only the deployed draw of ten leaves the image as it is"
+    assert result.clean_accuracy < 1.0, "the worst of ten counts"
+
+
+def test_bpda_averages_over_draws() -> None:
+    defense = Defense(Toy(), sampled(), rule="purified")
+    data = toy_data(4)
+    one, many = (BPDAEOT(draws=draws, steps=3, eps=0.05)(defense, data.images, data.labels) for draws in (1, 8))
+    assert not torch.equal(one, many)

@@ -27,7 +27,7 @@ class Counted:
         self.fail: Exception | KeyboardInterrupt | None = None
 
     def experiment(self) -> Experiment:
-        return Experiment("toy", "A toy", "Does it count?", self.cells, {"n": 3}, {"n": 1}, "It is a toy.")
+        return Experiment("toy", "A toy", "Does it count?", self.cells, {"n": 3}, {"n": 1}, "Nothing.", "It is a toy.")
 
     def cells(self, material: Material) -> list[Cell]:
         def run(key: str) -> dict[str, Any]:
@@ -146,6 +146,7 @@ def test_every_experiment_has_a_view_and_sizes_of_both_forms() -> None:
         assert set(experiment.full) == set(experiment.quick)
         assert all(experiment.quick[key] <= value for key, value in experiment.full.items()), experiment.name
         assert experiment.why.endswith(".")
+        assert experiment.differs.endswith(".")
         assert experiment.question.endswith("?")
 
 

@@ -119,5 +119,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     full={"calibration": 2_500, "n": 500, "probe": 1_500, "enlarged": 4},
     quick={"calibration": 200, "n": 40, "probe": 200, "enlarged": 4},
+    differs="Not in the paper.",
     why="500 test images come with the package.",
 )

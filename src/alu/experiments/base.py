@@ -35,6 +35,8 @@ class Experiment:
     """Sizes: how many images, steps and so on."""
     quick: dict[str, int]
     """The same for a first look within five minutes on two cores."""
+    differs: str
+    """What differs from the paper's set-up, or what it leaves open."""
     why: str
     """Why the full run measures no more than it does."""
 

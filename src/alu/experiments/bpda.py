@@ -59,5 +59,9 @@ EXPERIMENT = Experiment(
     cells=cells,
     full={"calibration": 2_500, "n": 200, "steps": 40, "adaptive": 50},
     quick={"calibration": 200, "n": 8, "steps": 10, "adaptive": 4},
+    differs=(
+        "The paper argues by the shapes of input and output and gives no figures. An attacker needs some "
+        "differentiable way from image to features, not equal shapes: encoder and inner decoder are one."
+    ),
     why="Every attack step purifies every image.",
 )

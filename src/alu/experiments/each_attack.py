@@ -66,5 +66,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     full={"calibration": 2_500, "n": 100},
     quick={"calibration": 200, "n": 2},
+    differs="Not in the paper.",
     why="80 attacks on a purifier of 20 steps; budget quick.",
 )

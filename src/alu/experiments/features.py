@@ -68,5 +68,9 @@ EXPERIMENT = Experiment(
     cells=cells,
     full={"n": 500},
     quick={"n": 60},
+    differs=(
+        "The paper defines the parts but no threshold; here a feature is a coordinate of the penultimate "
+        "layer, useful if it raises the true logit, robust if it keeps a stated share of that."
+    ),
     why="500 test images come with the package.",
 )

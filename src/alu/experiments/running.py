@@ -39,7 +39,7 @@ def reproduce(
     cells = experiment.cells(Material(sizes, seed, device, root, watch))
     result: dict[str, Any] = {
         "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,
-        "why": experiment.why, "complete": False, "cells": {},
+        "differs": experiment.differs, "why": experiment.why, "complete": False, "cells": {},
     }  # fmt: skip
     write(out, {**result, "cells": kept_before}, seed)  # a place that cannot be written to is better known now
     for number, cell in enumerate(cells):

@@ -60,5 +60,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     full={"calibration": 2_500, "n": 100, "query": 50},
     quick={"calibration": 200, "n": 8, "query": 2},
+    differs="Not in the paper, whose attackers are the oblivious and the surrogate one.",
     why="A query attack asks hundreds of times for each image, and every question is purified.",
 )

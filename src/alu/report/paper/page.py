@@ -64,6 +64,13 @@ def _experiment(results: Results, name: str) -> list[str]:
         f"Why no more: {about['why']}"
     )
     empty = sorted({record["absent"] for record in known["cells"].values() if "absent" in record})
+    reasons = [f"<p>{escape(known['differs'])}</p>"] if known.get("differs") else []
     missing = [f'<p class="soft">Empty cells: {escape(" ".join(empty))}</p>'] if empty else []
     shown = [part.html() for part in VIEWS[name](results)]
-    return [f'<h2 id="{name}">{escape(known["title"])}</h2>', *shown, *missing, f'<p class="soft">{escape(origin)}</p>']
+    return [
+        f'<h2 id="{name}">{escape(known["title"])}</h2>',
+        *reasons,
+        *shown,
+        *missing,
+        f'<p class="soft">{escape(origin)}</p>',
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from alu.report.paper.claims import CLAIMS
@@ -14,7 +15,11 @@ def said(result: dict[str, Any]) -> str:
     name = str(result["experiment"])
     shown = [part.text() for part in VIEWS[name](Results({name: result}))]
     empty = [record["absent"] for record in result["cells"].values() if "absent" in record]
-    lines = [f"== {result['title']} ==", *(text for text in shown if text)]
+    lines = [
+        f"== {result['title']} ==",
+        *([textwrap.fill(result["differs"], 118)] if result.get("differs") else []),
+        *(text for text in shown if text),
+    ]
     if name in {claim.experiment for claim in CLAIMS}:
         found = Results({name: result})
         told = [(claim, claim.verdict(found)) for claim in CLAIMS if claim.experiment == name]

@@ -15,7 +15,8 @@ def said(result: dict[str, Any]) -> str:
     name = str(result["experiment"])
     shown = [part.text() for part in VIEWS[name](Results({name: result}))]
     empty = [record["absent"] for record in result["cells"].values() if "absent" in record]
-    lines = [
+    differs = [textwrap.fill(result["differs"], 118)] if result.get("differs") else []
+    lines = [f"== {result['title']} ==", *differs, *(text for text in shown if text)]
         f"== {result['title']} ==",
         *([textwrap.fill(result["differs"], 118)] if result.get("differs") else []),
         *(text for text in shown if text),

@@ -17,10 +17,6 @@ def said(result: dict[str, Any]) -> str:
     empty = [record["absent"] for record in result["cells"].values() if "absent" in record]
     differs = [textwrap.fill(result["differs"], 118)] if result.get("differs") else []
     lines = [f"== {result['title']} ==", *differs, *(text for text in shown if text)]
-        f"== {result['title']} ==",
-        *([textwrap.fill(result["differs"], 118)] if result.get("differs") else []),
-        *(text for text in shown if text),
-    ]
     if name in {claim.experiment for claim in CLAIMS}:
         found = Results({name: result})
         told = [(claim, claim.verdict(found)) for claim in CLAIMS if claim.experiment == name]

@@ -122,6 +122,6 @@ def test_a_terminal_is_told_of_empty_cells() -> None:
         "one-step", **{"1 outputs": {"n": 2, "rate": [1.0, -1.0], "error before": [1, 1], "error after": [0, 0]}}
     )
     result["cells"]["10 outputs"] = {"absent": "nobody measured it."}
-    text = said(result)
+    text = said(Results({"one-step": result}), "one-step")
     assert "50.0 [9.5, 90.5] n=2" in text
     assert "1 of 2 cells are empty: nobody measured it." in text

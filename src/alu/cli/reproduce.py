@@ -58,7 +58,7 @@ def reproduce(
                     experiment, folder / f"{experiment.name}.json", quick=quick, seed=seed, device=where, root=root,
                     fresh=fresh, watch=watch,
                 )  # fmt: skip
-            sys.stdout.write(said(result) + "\n")
+            sys.stdout.write(said(Results.open(folder), experiment.name) + "\n")
             empty = empty or not result["complete"]
     except KeyboardInterrupt as error:
         raise InterruptedExperimentError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ from alu.training.recipes import seeded
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
+
+
+def use_all_cores() -> None:
+    """For longer tests; unless others run beside them, whose threads would fight with theirs."""
+    torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1)
 
 
 @pytest.fixture(autouse=True)

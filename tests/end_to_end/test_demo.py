@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from alu.evaluation.intervals import Share
+from tests.end_to_end.command import ENVIRONMENT
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo")
     command = [str(Path(sys.executable).with_name("alu")), "demo", "--n", "12", "--out", str(folder / "demo")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500, env=ENVIRONMENT)
     return folder / "demo", done.stdout
 
 

@@ -28,14 +28,6 @@ def test_a_table_a_file_and_a_page(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "results" / "quick" / "one-step.json").read_text())["cells"] == before
 
 
-def test_a_real_figure(tmp_path: Path) -> None:
-    done = alu(tmp_path, "reproduce", "timing", "--quick")
-    assert done.code == 0, done.err
-    assert "times the bare classifier" in done.out
-    found = json.loads((tmp_path / "results/quick/timing.json").read_text())["cells"]["seconds"]["found"]
-    assert found["median"]["bare"] < found["median"]["0"] < found["median"]["50"] < found["median"]["200"]
-
-
 def test_the_list_names_every_experiment(tmp_path: Path) -> None:
     done = alu(tmp_path, "reproduce", "list")
     assert done.code == 0

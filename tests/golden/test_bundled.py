@@ -12,13 +12,14 @@ from alu.defense import batched_logits
 from alu.detectors import LogitShift
 from alu.models.cards import WEIGHTS
 from alu.purifiers import PCA, LatentVAE
+from tests.conftest import use_all_cores
 
 MEGABYTE = 2**20
 
 
 @pytest.fixture(autouse=True)
 def _two_threads(_one_thread: None) -> None:
-    torch.set_num_threads(2)
+    use_all_cores()
 
 
 def share(values: Tensor) -> float:

@@ -14,6 +14,7 @@ from alu.attacks import PGD, CarliniWagnerL2
 from alu.attacks.borrowed import borrow, undisturbed
 from alu.integrations import to_foolbox
 from alu.models import load_weights, resnet20
+from tests.conftest import use_all_cores
 
 
 def third_party_resnet20(shared_data: Path) -> nn.Module:
@@ -29,7 +30,7 @@ def third_party_resnet18() -> nn.Module:
 
 
 def fast(model: nn.Module) -> nn.Module:
-    torch.set_num_threads(2)
+    use_all_cores()
     return model.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 

@@ -10,12 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
 from alu import Defense, data
 from alu.attacks import PGD
 from alu.data.catalog import present
-from tests.conftest import ROOT
+from tests.conftest import ROOT, use_all_cores
 
 EXAMPLE = ROOT / "examples" / "fashion_mnist"
 
@@ -43,7 +42,7 @@ def test_fit_on_fashion_mnist(tmp_path: Path) -> None:
         defense = Defense.load(tmp_path / "defense", trust=True)
     finally:
         sys.path.remove(str(tmp_path))
-    torch.set_num_threads(2)
+    use_all_cores()
     test = data.folder(tmp_path / "pictures", "test", n=500)
     clean = defense.decide(test.images)
     bare = defense.logits(test.images).argmax(1)

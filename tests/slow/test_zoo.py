@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from alu import data, models
 from alu.training.measures import Measured, measure_pca
 from alu.training.publish import measure_of
 from alu.training.recipes import recipe
-from tests.conftest import SHARED
+from tests.conftest import SHARED, use_all_cores
 from tests.golden.test_zoo import broken_promises
 
 pytestmark = pytest.mark.slow
@@ -31,7 +29,7 @@ def measured_again(name: str, root: Path | None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", models.names())
 def test_a_model_is_as_good_as_its_card_says(name: str) -> None:
-    torch.set_num_threads(os.cpu_count() or 1)
+    use_all_cores()
     if not name.startswith("cifar10-") and not SHARED.is_dir():
         pytest.skip("needs the CIFAR-100 and tiny-ImageNet subsets in ../shared/data")
     found = measured_again(name, None if name.startswith("cifar10-") else SHARED)

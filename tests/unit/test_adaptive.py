@@ -186,6 +186,22 @@ def test_pattern_holds_the_true_logit() -> None:
     assert int(kept[moved].sum()) >= 0.8 * int(moved.sum())
 
 
+def test_pattern_prefers_its_case_to_another_wrong_answer() -> None:
+    defense, data = toy_defense(), toy_data(24)
+    attack = made("Pattern", eps=0.2, steps=12)
+    first = ~fooled(defense, data.images, data.labels)
+    images, labels = data.images[first], data.labels[first]
+    clean = defense.logits(images).detach()
+    tried = [search(defense, images, labels) for search in attack.tries(defense)]
+    wrong = torch.stack([fooled(defense, each, labels) for each in tried])
+    rare = torch.stack([adaptive.case_three(clean, defense.logits(each).detach(), labels) for each in tried])
+    assert bool((wrong & ~rare)[:, (wrong & rare).any(0)].any()), "a try must be wrong in another case to mean anything"
+    found = attack(defense, images, labels)
+    kept = adaptive.case_three(clean, defense.logits(found).detach(), labels)
+    assert torch.equal(fooled(defense, found, labels), wrong.any(0))
+    assert torch.equal(kept & wrong.any(0), (wrong & rare).any(0))
+
+
 def test_the_last_station_is_the_purified_image() -> None:
     purifier, images = toy_vae(steps=4), toy_images(3)
     path = purifier.trajectory(images, 2)

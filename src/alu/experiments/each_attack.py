@@ -53,8 +53,9 @@ def _cell(material: Material, purifier: str, reading: str, name: str) -> Found:
     outcome = "".join(map(str, decision.outcome(clean.labels).tolist()))
     found: Found = {"n": len(clean), "budget": BUDGET, "outcome": outcome, "flagged": digits(decision.flagged)}
     if name == "Pattern":
+        # What the rule compares with: in the reconstruction reading not the bare classifier's logits.
         with torch.no_grad():
-            before, after = defense.logits(clean.images), defense.logits(images)
+            before, after = defense.evidence(clean.images).pre_logits, defense.evidence(images).pre_logits
         found["case 3"] = digits(case_three(before, after, clean.labels))
     return found
 

@@ -25,6 +25,7 @@ class Counted:
     def __init__(self) -> None:
         self.runs: dict[str, int] = {}
         self.fail: Exception | KeyboardInterrupt | None = None
+        self.version = 1
 
     def experiment(self) -> Experiment:
         return Experiment("toy", "A toy", "Does it count?", self.cells, {"n": 3}, {"n": 1}, "Nothing.", "It is a toy.")
@@ -38,7 +39,7 @@ class Counted:
 
         return [
             Cell("first", lambda: run("first"), ("cifar10-standard",)),
-            Cell("second", lambda: run("second")),
+            Cell("second", lambda: run("second"), version=self.version),
             Cell("third", lambda: run("third"), ("cifar10-nobody", "cifar10-standard")),
         ]
 
@@ -91,6 +92,15 @@ def test_other_weights_are_measured_again(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(models, "card", lambda name: replace(known, sha256="another" + known.sha256))
     reproduce(toy.experiment(), out)
     assert toy.runs == {"first": 2, "second": 1}
+
+
+def test_another_version_is_measured_again(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    reproduce(toy.experiment(), out)
+    toy.version = 2
+    for _ in range(2):
+        assert reproduce(toy.experiment(), out)["cells"]["second"]["version"] == 2
+        assert toy.runs == {"first": 1, "second": 2}
 
 
 def test_missing_data_leave_a_cell_empty_until_they_are_there(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ class Cell:
     run: Callable[[], Found]
     needs: tuple[str, ...] = ()
     """Bundled models; where one has not been trained the cell says so and is left empty."""
+    version: int = 1
+    """Raised when what the cell does has changed: a kept figure of another version is measured again."""
 
 
 @dataclass(frozen=True)

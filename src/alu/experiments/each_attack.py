@@ -34,7 +34,9 @@ def cells(material: Material) -> list[Cell]:
         for reading in readings:
             for name in ("clean", "surrogate PGD-20", *NAMES):
                 run = partial(_cell, material, purifier, reading, name)
-                made.append(Cell(f"{purifier}, {reading}/{name}", run, (CLASSIFIER, purifier)))
+                # Version 2 of pattern looks for its case first.
+                version = 2 if name == "Pattern" else 1
+                made.append(Cell(f"{purifier}, {reading}/{name}", run, (CLASSIFIER, purifier), version))
     return made
 
 

@@ -84,8 +84,8 @@ def _weights(cell: Cell) -> dict[str, str]:
 
 
 def _holds(cell: Cell, kept: dict[str, Any]) -> bool:
-    """Whether a kept cell stands: it was measured, and with weights that are not known to be others now."""
-    if "found" not in kept:
+    """Whether a kept cell stands: it was measured as it is now, with weights that are not known to be others now."""
+    if "found" not in kept or kept.get("version", 1) != cell.version:
         return False
     missing = [name for name in cell.needs if name not in models.names()]
     return bool(missing) or bool(kept["weights"] == _weights(cell))
@@ -102,5 +102,5 @@ def _measured(cell: Cell) -> dict[str, Any]:
         return {"absent": str(error)}
     return {
         "found": found, "weights": _weights(cell), "seconds": round(time.perf_counter() - started, 1),
-        "commit": commit(),
+        "commit": commit(), "version": cell.version,
     }  # fmt: skip

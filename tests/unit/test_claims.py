@@ -131,13 +131,16 @@ def informed(found: Results, kept: str) -> Results:
 def test_more_right_under_attack_than_clean_is_for_the_oblivious_only() -> None:
     clean = {"bare": "10" * 10, "input": {"alu": "10" * 10}}
     attacked = {"bare": "00" * 10, "input": {"alu": "11" * 10}}
-    found = results(artefacts={"E1 and E5": {"clean": clean, "attacked": attacked},
-                               "E2": {"answer is the swapped label": "1" * 90 + "0" * 10}})  # fmt: skip
+    told = {"answer is the swapped label": "1" * 90 + "0" * 10, "rank": "8" * 100}
+    found = results(artefacts={"E1 and E5": {"clean": clean, "attacked": attacked}, "E2": told})
     assert judging.above_clean(informed(found, "0" * 20)).verdict == OBLIVIOUS
     assert judging.above_clean(informed(found, "1" * 20)).verdict == HOLDS
     assert judging.hard_samples(found).verdict == FAILS, "it follows a label that is not there"
-    found.experiments["artefacts"]["cells"]["E2"]["found"]["answer is the swapped label"] = "0" * 100
+    told = found.experiments["artefacts"]["cells"]["E2"]["found"]
+    told["answer is the swapped label"] = "0" * 100
     assert judging.hard_samples(found).verdict == HOLDS
+    told |= {"answer is the swapped label": "1" * 50 + "0" * 50, "rank": "1" * 50 + "9" * 50}
+    assert judging.hard_samples(found).verdict == HOLDS, "only likely confusions are followed"
 
 
 def rows(alu: str, bare: str, union: str, bare_union: str = "0" * 100) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from alu.experiments.descents import at_each, image_sets
 from alu.experiments.material import Material
 from alu.experiments.verdicts import digits, verdicts
 from alu.purifiers import LatentVAE
-from alu.report.paper.findings import explained
 from alu.rng import generator
 
 
@@ -46,12 +45,6 @@ def test_features_are_split_as_the_paper_says() -> None:
     assert found["true"] == {"robust": [0.0], "non-robust": [-3.0], "irrelevant": [-2.0], "all": [-5.0]}
     assert found["adversarial"] == {"robust": [0.0], "non-robust": [1.5], "irrelevant": [2.0], "all": [3.5]}
     assert found["share of features"] == {"robust": 0.3333, "non-robust": 0.3333, "irrelevant": 0.3333}
-
-
-def test_explained_variance() -> None:
-    assert explained([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == pytest.approx(1.0)
-    assert explained([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]) == pytest.approx(0.0)
-    assert explained([1.0, 2.0, 3.0], [11.0, 12.0, 13.0]) == pytest.approx(1.0), "a constant is allowed"
 
 
 def test_a_probe_learns_what_is_there_and_nothing_where_nothing_is() -> None:

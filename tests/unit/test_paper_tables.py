@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from alu.report.paper import findings, plots, tables
+from alu.report.paper import artefacts, findings, plots, tables
 from alu.report.paper.results import Results
 from alu.report.paper.said import said
 from alu.report.paper.shape import Table
@@ -105,6 +106,28 @@ def test_each_attack_alone() -> None:
     assert isinstance(shown, Table)
     assert "input 50.0" in shown.note
     assert "abstain 0.0" in shown.note
+
+
+def test_what_explains_the_effect_is_drawn_as_it_was_measured() -> None:
+    cells: dict[str, Any] = {
+        "E1 and E5": {"clean": cell("1110", "1110", "1100"), "attacked": cell("0010", "0000", "1011")},
+        "E2": {"answer is the swapped label": "1110", "answer is the true label": "0001", "rank": "1598"},
+        "E3": {"fitted on": 7, "linear probe": "1000", "classifier on the negative": "1100"},
+        "E4/blur 1": {"clean": cell("1111", "1110", "1110"), "attacked": cell("0000", "1000", "0100")},
+    }
+    drawn, listed = artefacts.artefacts(Results({"artefacts": made("artefacts", **cells)}))
+    found = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
+    assert found == {
+        "clean images, ALU right": "0.5", "attacked images, ALU right": "0.75",
+        "attacked, f was right clean": repr(2 / 3), "attacked, f was wrong clean": "1.0",
+        "ALU answers the next class": "0.75", "ALU answers the true class": "0.25",
+        "the next class, ranked last five clean": repr(2 / 3),
+        "linear probe, fitted on 7 others": "0.25", "f, shown the negative on grey": "0.5",
+        "blur 1: clean, ALU": "0.75", "blur 1: attacked, ALU": "0.25", "blur 1: attacked, purified only": "0.25",
+        "all attacked images, ALU right": "0.75", "attacks on f that succeeded, ALU right": "0.5",
+    }  # fmt: skip
+    assert rows(listed)["E1 attacked, f was right clean"] == ["66.7 [20.8, 93.9] n=3"]
+    assert rows(listed)["E5 attacks on f that succeeded, ALU right"][0].startswith("50.0 ")
 
 
 def test_iterations_draw_the_papers_points_in_grey() -> None:

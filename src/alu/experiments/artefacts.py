@@ -25,7 +25,7 @@ def cells(material: Material) -> list[Cell]:
     needs = (CLASSIFIER, VAE)
     made = [
         Cell("E1 and E5", partial(_split, material), needs),
-        Cell("E2", partial(_swapped, material), needs),
+        Cell("E2", partial(_swapped, material), needs, version=2),
         Cell("E3", partial(_decoded, material), (CLASSIFIER,)),
     ]
     return made + [Cell(f"E4/{name}", partial(_control, material, name), (*needs, "cifar10-pca")) for name in CONTROLS]
@@ -46,7 +46,8 @@ def _split(material: Material) -> Found:
 
 
 def _swapped(material: Material) -> Found:
-    """The attack is told a wrong label y' (the next class): how often is the answer y', and how often the true one?"""
+    """The attack is told a wrong label y' (the next class): how often is the answer y', and how often the true one?
+    The rank of y' among the clean logits (0: highest) tells whether it was a likely confusion."""
     clean = material.images("cifar10", "test", material.sizes["n"])
     other = (clean.labels + 1) % 10
     shown = _pgd(material, clean, other, "pgd-20 told the next class")
@@ -54,9 +55,12 @@ def _swapped(material: Material) -> Found:
     fitted = detector(material, CLASSIFIER, VAE, "input")
     flagged = fitted.flagged(seen, fitted.score(seen))
     answer = torch.where(flagged[:, None], seen.change, seen.post_logits).argmax(1)
+    logits = material.logits(CLASSIFIER, clean.key, clean.images)
+    rank = (logits > logits.gather(1, other[:, None])).sum(1)
     return {
         "n": len(clean), "answer is the swapped label": digits(answer == other),
         "answer is the true label": digits(answer == clean.labels), "flagged": digits(flagged),
+        "rank": "".join(map(str, rank.tolist())),
     }  # fmt: skip
 
 

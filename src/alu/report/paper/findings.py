@@ -1,11 +1,12 @@
-"""The other experiments as tables: timing, logit changes, features, pattern cost, one step, BPDA, artefacts."""
+"""The other experiments as tables: timing, logit changes, features, pattern cost, one step, BPDA, each attack."""
 
 from __future__ import annotations
 
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from alu.evaluation.intervals import Share
+from alu.evaluation.resampling import explained, mean, ratio
 from alu.report.charts import bars, chart
 from alu.report.paper import published
 from alu.report.paper.results import Results, both, share, where
@@ -35,8 +36,8 @@ def logit_change(results: Results) -> list[Shown]:
     rows, made = [], []
     for key, found in results.cells("logit-change").items():
         cases = [percent(Share(found["case"].count(case), len(found["case"]))) for case in "123"]
-        sizes = [f"{fmean(found[name]):+.2f}" if found[name] else "–" for name in ("true", "answered")]
-        others = f"{fmean(found['others, mean size']):.2f}" if found["others, mean size"] else "–"
+        sizes = [mean(found[name]).shown("+.2f") if found[name] else "–" for name in ("true", "answered")]
+        others = mean(found["others, mean size"]).shown() if found["others, mean size"] else "–"
         rows.append([key, percent(share(found["true falls most"])), *cases, *sizes, others])
         if "example" in found and key.endswith("standard/pgd-20"):
             shown = found["example"]
@@ -57,9 +58,8 @@ def features(results: Results) -> list[Shown]:
             for logit in ("true", "adversarial"):
                 row = parts[logit]
                 shares = [_part(row[group], row["all"]) for group in ("robust", "non-robust", "irrelevant")]
-                rows.append(
-                    [f"{name}, {logit} logit, keeps {kept}", *shares, f"{explained(row['non-robust'], row['all']):.2f}"]
-                )
+                fit = explained(row["non-robust"], row["all"]).shown() if row["all"] else "–"
+                rows.append([f"{name}, {logit} logit, keeps {kept}", *shares, fit])
     header = ["", "robust features", "non-robust features", "irrelevant features", "R² of the paper's equation"]
     note = (
         "Part of the mean change that each kind of feature carries, and how much of the change's variance between "
@@ -69,14 +69,7 @@ def features(results: Results) -> list[Shown]:
 
 
 def _part(part: list[float], whole: list[float]) -> str:
-    return f"{100 * fmean(part) / fmean(whole):.0f} %" if whole and fmean(whole) else "–"
-
-
-def explained(part: list[float], whole: list[float]) -> float:
-    """1 - the share of variance of `whole` that `part` plus a constant leaves over."""
-    left = [one - other for one, other in zip(whole, part, strict=True)]
-    spread = sum((value - fmean(whole)) ** 2 for value in whole)
-    return 1 - sum((value - fmean(left)) ** 2 for value in left) / spread if spread else float("nan")
+    return ratio(part, whole).shown(".0%") if whole else "–"
 
 
 def pattern_cost(results: Results) -> list[Shown]:
@@ -169,53 +162,3 @@ def _case_three(cells: dict[str, Any]) -> str:
             if third:
                 parts.append(f"{key.split('/')[0].split(', ')[1]} {percent(share(third))}")
     return "Pattern's successes that are case 3: " + "; ".join(parts) + "." if parts else ""
-
-
-def artefacts(results: Results) -> list[Shown]:
-    """E1 to E5."""
-    rows: list[list[str]] = []
-    split = results.found("artefacts", "E1 and E5")
-    if split:
-        rows += _split(split)
-    swapped, decoded = results.found("artefacts", "E2"), results.found("artefacts", "E3")
-    if swapped:
-        rows.append(["E2 attack told the next class: ALU answers the next class",
-                     percent(share(swapped["answer is the swapped label"]))])  # fmt: skip
-        rows.append(["E2 the same: ALU answers the true class", percent(share(swapped["answer is the true label"]))])
-    if decoded:
-        rows.append(
-            ["E3 label decoded from the perturbation alone, linear probe", percent(share(decoded["linear probe"]))]
-        )
-        rows.append(["E3 the same, by the classifier shown the perturbation's negative",
-                     percent(share(decoded["classifier on the negative"]))])  # fmt: skip
-    controls = []
-    for key, found in results.cells("artefacts").items():
-        if key.startswith("E4/"):
-            attacked = found["attacked"]
-            chosen = (_alu(found["clean"]), _alu(attacked), attacked["purified"], attacked["input"]["flagged"])
-            controls.append([key.removeprefix("E4/"), *(percent(share(digits)) for digits in chosen)])
-    made: list[Shown] = [Table("E1, E2, E3, E5: input reading, PGD-20 on f", ["", "percent"], rows or [["", NOTHING]])]
-    if controls:
-        header = ["E4 purifier", "clean, ALU", "attacked, ALU", "attacked, purified only", "flagged"]
-        made.append(Table("E4: other purifiers, percent (paper protocol)", header, controls))
-    return made
-
-
-def _alu(found: dict[str, Any]) -> str:
-    return str(found["input"]["alu"])
-
-
-def _split(split: dict[str, Any]) -> list[list[str]]:
-    clean, attacked = split["clean"], split["attacked"]
-    right, bare = _alu(clean), attacked["bare"]
-    answer = _alu(attacked)
-    first = where(answer, clean["bare"], "0")
-    succeeded = "".join("1" if before == "1" and after == "0" else "0"
-                        for before, after in zip(clean["bare"], bare, strict=True))  # fmt: skip
-    return [
-        ["clean images, ALU right", percent(share(right))],
-        ["attacked images, ALU right (paper protocol)", percent(share(answer))],
-        ["E1 attacked, clean answer of the bare classifier was right", percent(share(where(answer, clean["bare"])))],
-        ["E1 attacked, clean answer of the bare classifier was wrong", percent(share(first)) if first else "–"],
-        ["E5 attacked, counting only successful attacks", percent(share(where(answer, succeeded)))],
-    ]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 from alu.evaluation.intervals import Share
 from alu.evaluation.metrics import sign_test
+from alu.evaluation.resampling import Estimate, explained, lead, mean, ratio
 from alu.report.paper import published
-from alu.report.paper.findings import explained
+from alu.report.paper.artefacts import unlikely
 from alu.report.paper.results import MissingCellError, Results, share, where
 from alu.report.paper.shape import percent
 
@@ -32,13 +33,13 @@ class Verdict:
     evidence: str
 
 
-def at_least(found: Share, bound: float) -> bool | None:
+def at_least(found: Share | Estimate, bound: float) -> bool | None:
     """Whether a share is surely at least the bound; None if its interval holds the bound."""
     low, high = found.interval
     return True if low >= bound or found.value == 1.0 else False if high < bound else None
 
 
-def at_most(found: Share, bound: float) -> bool | None:
+def at_most(found: Share | Estimate, bound: float) -> bool | None:
     """Whether a share is surely at most the bound."""
     low, high = found.interval
     return True if high <= bound or found.value == 0.0 else False if low > bound else None
@@ -112,13 +113,13 @@ def survives_autoattack(results: Results) -> Verdict:
 def others_stay(results: Results) -> Verdict:
     """How far the logits of other classes move."""
     found = results.need("logit-change", "cifar10-standard/pgd-20")
-    others, own = fmean(found["others, mean size"]), abs(fmean(found["true"]))
+    others, own = found["others, mean size"], [-change for change in found["true"]]
+    moved = ratio(others, own)
     words = (
-        f"PGD-20 on the standard classifier, {len(found['true'])} successes: other logits move by {others:.2f} on "
-        "average, "
-        f"the true one by {own:.2f} ({100 * others / own:.0f} %). To hold: at most 25 %."
+        f"PGD-20 on the standard classifier, {moved.n} successes: other logits move by {mean(others).shown()} on "
+        f"average, the true one falls by {mean(own).shown()}: {moved.shown('.0%')} of it. To hold: at most 25 %."
     )
-    return Verdict(HOLDS if others <= 0.25 * own else FAILS, words)
+    return Verdict(whole([at_most(moved, 0.25)]), words)
 
 
 def true_falls(results: Results) -> Verdict:
@@ -137,13 +138,13 @@ def equation(results: Results) -> Verdict:
     parts, fits = [], []
     row = results.need("features", "cifar10-standard")["kept"]["0.8"]
     for logit in ("true", "adversarial"):
-        fit = explained(row[logit]["non-robust"], row[logit]["all"])
-        carried = fmean(row[logit]["non-robust"]) / fmean(row[logit]["all"])
-        fits.append(fit >= 0.8 and 0.8 <= carried <= 1.2)
-        parts.append(f"{logit} logit: non-robust features carry {100 * carried:.0f} % of the change, R² {fit:.2f}")
+        fit, carried = (figure(row[logit]["non-robust"], row[logit]["all"]) for figure in (explained, ratio))
+        fits += [at_least(fit, 0.8), at_least(carried, 0.8), at_most(carried, 1.2)]
+        said = f"non-robust features carry {carried.shown('.0%')} of the change, R² {fit.shown()}"
+        parts.append(f"{logit} logit: {said}")
     n = len(row["true"]["all"])
     rule = f" ({n} successes, a feature is robust if it keeps 80 %). To hold: 80 to 120 % and an R² of at least 0.8."
-    return Verdict(HOLDS if all(fits) else FAILS, "; ".join(parts) + rule)
+    return Verdict(whole(fits), "; ".join(parts) + rule)
 
 
 def fifty(results: Results) -> Verdict:
@@ -206,13 +207,12 @@ def hard_samples(results: Results) -> Verdict:
     """Images that were wrong clean, and whose label ALU follows."""
     split, swapped = results.need("artefacts", "E1 and E5"), results.need("artefacts", "E2")
     answer, before = split["attacked"]["input"]["alu"], split["clean"]["bare"]
-    wrong, follow = share(where(answer, before, "0")), share(swapped["answer is the swapped label"])
+    wrong, follow = share(where(answer, before, "0")), share(unlikely(swapped))
     words = (
         f"Of the images the classifier gets wrong clean, {percent(wrong)} are right under attack; but told another "
-        "label, "
-        f"which is no confusable class, the same attack makes ALU answer that label on {percent(follow)}: it reads "
-        "what "
-        "the attacker wrote. To hold: a label that was only swapped in is followed on at most 10 %."
+        "label, one that the clean logits rank among the last five and nobody would confuse, the same attack makes "
+        f"ALU answer it on {percent(follow)}: it reads what the attacker wrote. To hold: such a label is followed on "
+        "at most 10 %."
     )
     return Verdict(whole([at_most(follow, 0.1)]), words)
 
@@ -294,12 +294,11 @@ def asymmetry(results: Results) -> Verdict:
             share(results.need("bpda", f"{system}, reconstruction/{column}")["outcome"])
             for column in ("clean", "bpda-eot", "surrogate pgd")
         )
-        left[system] = bpda.value / max(clean.value, 1e-9)
+        left[system] = at_least(bpda, 0.5 * clean.value)
         parts.append(f"{system}: clean {percent(clean)}, BPDA-EOT {percent(bpda)}, surrogate {percent(through)}")
     union = share(results.need("bpda", "asymmetric, reconstruction/adaptive")["adaptive"])
     parts.append(f"asymmetric, every attack together {percent(union)}")
-    stopped = left["asymmetric"] >= 0.5
-    verdict = FAILS if not stopped else HOLDS if union.value >= 0.5 else OBLIVIOUS
+    verdict = whole([left["asymmetric"]], HOLDS if at_least(union, 0.5) else OBLIVIOUS)
     rule = (
         ". To hold: half of the clean answers survive BPDA-EOT on the asymmetric system, and half of all every attack."
     )
@@ -313,16 +312,18 @@ def approaches(results: Results) -> Verdict:
         rows = results.need("convergence", kind)["by N"]
         first, *_, last = rows
         ends = [rows[count] for count in (first, last)]
-        clean, attacked = ([fmean(row[to]) for row in ends] for to in ("to clean", "to attacked"))
-        found.append(clean[1] < clean[0] and clean[1] < attacked[1])
+        gained = lead(ends[0]["to clean"], ends[1]["to clean"])
+        nearer = lead(ends[1]["to attacked"], ends[1]["to clean"])
+        found += [at_least(gained, 0.0), at_least(nearer, 0.0)]
+        clean, attacked = ([mean(row[to]).value for row in ends] for to in ("to clean", "to attacked"))
         parts.append(
-            f"{kind}, N = 0 to {last}: to the clean image {clean[0]:.4f} to {clean[1]:.4f}, to the attacked one "
-            f"{attacked[0]:.4f} to {attacked[1]:.4f}"
+            f"{kind}, N = 0 to {last}: to the clean image {clean[0]:.4f} to {clean[1]:.4f} (nearer by "
+            f"{gained.shown('.4f')}), to the attacked one {attacked[0]:.4f} to {attacked[1]:.4f}"
         )
     rule = (
         ". Root mean square. To hold: it ends nearer to the clean image than it began, and nearer than to the attacked."
     )
-    return Verdict(HOLDS if all(found) else OBLIVIOUS if found[0] else FAILS, "; ".join(parts) + rule)
+    return Verdict(whole(found, otherwise=whole(found[:2], OBLIVIOUS)), "; ".join(parts) + rule)
 
 
 def one_step(results: Results) -> Verdict:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import fmean
 from typing import Any
 
 from alu.evaluation.intervals import Share
+from alu.evaluation.resampling import Estimate, mean
 from alu.report.axes import Axes, Scale, linear, shares
 from alu.report.charts import Group, Line, Mark, chart, histogram, lines
 from alu.report.paper import published
@@ -164,17 +164,17 @@ def convergence(results: Results) -> list[Shown]:
     made: list[Shown] = []
     for kind, found in results.cells("convergence").items():
         rows = [
-            (int(count), {name: fmean(values) for name, values in row.items()}) for count, row in found["by N"].items()
+            (int(count), {name: mean(values) for name, values in row.items()}) for count, row in found["by N"].items()
         ]
-        most = max(max(row["to clean"], row["to attacked"]) for _, row in rows)
-        itself = fmean(found["attack itself"])
+        most = max(max(row["to clean"].value, row["to attacked"].value) for _, row in rows)
+        itself = mean(found["attack itself"]).value
         axes = Axes(_squeezed(rows[-1][0]), linear(0, max(most, itself) * 1.1), "latent steps N", "root mean square")
         drawn = [
             Line(
                 f"{key} image",
                 colour,
-                [(at, row[key]) for at, row in rows],
-                [Mark(f"{kind}/{key}/{at}", at, row[key], f"{key}, N = {at}: {row[key]:.4f}") for at, row in rows],
+                [(at, row[key].value) for at, row in rows],
+                [_distance(f"{kind}/{key}/{at}", at, row[key], key) for at, row in rows],
             )
             for key, colour in (("to clean", CLEAN), ("to attacked", ATTACKED))
         ]
@@ -182,10 +182,16 @@ def convergence(results: Results) -> list[Shown]:
         legend = [(line.name, line.colour) for line in drawn]
         caption = f"Distance of the purified image, {kind}"
         made.append(side_by_side(chart(caption, lines(axes, caption, drawn), legend)))
-        shown = [[str(at), *(f"{row[key]:.4f}" for key in ("to clean", "to attacked", "cosine"))] for at, row in rows]
+        shown = [
+            [str(at), *(row[key].shown(".4f") for key in ("to clean", "to attacked", "cosine"))] for at, row in rows
+        ]
         header = ["N", "to clean, mean", "to attacked, mean", "cosine of estimated and true logit change, mean"]
         made.append(Table(f"{kind}: n={found['n']}, attacked to clean {itself:.4f}", header, shown))
     return made or [_nothing("Convergence")]
+
+
+def _distance(key: str, at: int, found: Estimate, name: str) -> Mark:
+    return Mark(key, at, found.value, f"{name}, N = {at}: {found.shown('.4f')}", found.interval)
 
 
 def _nothing(title: str) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from alu.report.paper import findings, plots, tables
+from alu.report.paper import artefacts, findings, plots, tables
 from alu.report.paper.results import Results
 from alu.report.paper.shape import Shown
 
@@ -22,7 +22,7 @@ VIEWS: dict[str, Callable[[Results], list[Shown]]] = {
     "pattern-cost": findings.pattern_cost,
     "one-step": findings.one_step,
     "bpda": findings.bpda,
-    "artefacts": findings.artefacts,
+    "artefacts": artefacts.artefacts,
     "threats": tables.threats,
     "each-attack": findings.each_attack,
 }

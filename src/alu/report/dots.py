@@ -1,0 +1,46 @@
+"""Shares one below the other, each a dot with its interval: for comparing a few figures of different kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from alu.evaluation.intervals import Share
+
+ROW, WIDTH, LEFT, RIGHT, FOOT = 24, 640, 300, 120, 22
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One share, with the words left of it and its key."""
+
+    name: str
+    share: Share
+    colour: str
+
+
+def dots(label: str, rows: Sequence[Dot]) -> str:
+    """An SVG with a row for each share, from 0 to 100 %."""
+    height = ROW * len(rows) + FOOT
+    parts = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">']
+    for tick in (0, 25, 50, 75, 100):
+        x = _across(tick / 100)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{height - FOOT}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="middle">{tick} %</text>')
+    for number, row in enumerate(rows):
+        y, (low, high) = number * ROW + ROW / 2, row.share.interval
+        says = f"{100 * row.share.value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+        parts.append(
+            f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(row.name)}</text>'
+            f'<line x1="{_across(low):.1f}" x2="{_across(high):.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="{row.colour}"'
+            ' stroke-width="2"/>'
+            f'<circle cx="{_across(row.share.value):.1f}" cy="{y:.1f}" r="4.5" fill="{row.colour}" stroke="#fff"'
+            f' data-key="{escape(row.name)}" data-value="{row.share.value!r}"/>'
+            f'<text x="{WIDTH - RIGHT + 14}" y="{y + 4:.1f}">{says}</text>'
+        )
+    return "".join(parts) + "</svg>"
+
+
+def _across(value: float) -> float:
+    return LEFT + value * (WIDTH - LEFT - RIGHT)

@@ -42,7 +42,7 @@ def _standard(dataset: str) -> Recipe:
 
 def _unified(dataset: str) -> Recipe:
     settings = Settings(
-        epochs=8, batch_size=64, lr=0.03, weight_decay=1e-3, warmup=0.1, augment="crop-flip", average=0.998
+        epochs=4, batch_size=64, lr=0.03, weight_decay=1e-3, warmup=0.1, augment="crop-flip", average=0.998
     )  # fmt: skip
     standard, vae = f"{dataset}-standard", f"{dataset}-vae"
     return Recipe(
@@ -51,7 +51,7 @@ def _unified(dataset: str) -> Recipe:
 
 
 def _at(dataset: str) -> Recipe:
-    settings = Settings(epochs=10, batch_size=64, lr=0.05, weight_decay=1e-3, warmup=0.2, augment="crop-flip")
+    settings = Settings(epochs=5, batch_size=64, lr=0.05, weight_decay=1e-3, warmup=0.2, augment="crop-flip")
     start = "cifar10-at"
     return Recipe(
         dataset,
@@ -77,7 +77,7 @@ def cifar100_vae() -> Recipe:
 
 
 def cifar100_unified() -> Recipe:
-    """Unified ALU: `cifar100-standard`, trained on for 8 epochs on the outputs of `cifar100-vae`."""
+    """Unified ALU: `cifar100-standard`, trained on for 4 epochs on the outputs of `cifar100-vae`."""
     return _unified("cifar100")
 
 
@@ -94,13 +94,13 @@ def tiny_imagenet_standard() -> Recipe:
 def tiny_imagenet_vae() -> Recipe:
     """A VAE for tiny-ImageNet: 16x16x16 code; narrower than `cifar10-vae`, its decoder costs 45 M multiply-adds."""
     settings = Settings(
-        epochs=14, batch_size=64, optimizer="adam", lr=2e-3, warmup=0.1, augment="flip", average=0.999
+        epochs=8, batch_size=64, optimizer="adam", lr=2e-3, warmup=0.1, augment="flip", average=0.999
     )  # fmt: skip
     return Recipe("tiny-imagenet", lambda _: models.vae(width=64), lambda: Autoencoding(sigma=0.02), settings, "vae")
 
 
 def tiny_imagenet_unified() -> Recipe:
-    """Unified ALU: `tiny-imagenet-standard`, trained on for 8 epochs on the outputs of `tiny-imagenet-vae`."""
+    """Unified ALU: `tiny-imagenet-standard`, trained on for 4 epochs on the outputs of `tiny-imagenet-vae`."""
     return _unified("tiny-imagenet")
 
 

@@ -59,7 +59,7 @@ def test_a_probe_learns_what_is_there_and_nothing_where_nothing_is() -> None:
 
 
 def small() -> Material:
-    return Material({"n": 12, "calibration": 200, "steps": 4, "hard": 4, "enlarged": 4, "probe": 200})
+    return Material({"n": 12, "calibration": 200, "steps": 4, "robust": 4, "enlarged": 4, "probe": 200})
 
 
 def test_verdicts_are_those_of_the_deployed_defence() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -34,9 +35,14 @@ class Table:
 
     def html(self) -> str:
         """The table for a page."""
-        rows = [[escape(cell) for cell in row] for row in self.rows]
+        rows = [[escape(name), *(_stacked(cell) for cell in cells)] for name, *cells in self.rows]
         note = f'<p class="soft">{escape(self.note)}</p>' if self.note else ""
         return f"<h3>{escape(self.title)}</h3>" + table([escape(cell) for cell in self.header], rows, dense=True) + note
+
+
+def _stacked(cell: str) -> str:
+    """A cell with intervals below their values, so that a wide table fits on a sheet."""
+    return re.sub(r" (\[[^\]]*\](?: n=\d+)?)", r"<br><small>\1</small>", escape(cell))
 
 
 @dataclass(frozen=True)

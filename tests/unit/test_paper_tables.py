@@ -93,6 +93,15 @@ def test_table_three_names_what_is_not_built() -> None:
     assert found["ADP (Yoon 2021): the paper, not built here yet"][:2] == ["paper 93.09", "paper 85.45"]
 
 
+def test_times_are_ratios_within_a_repetition() -> None:
+    each = {"bare": [1.0, 2.0, 1.0], "0": [3.0, 6.0, 3.0], "50": [30.0, 60.0, 33.0], "200": [60.0, 120.0, 600.0]}
+    middle = {"bare": 1.0, "0": 3.0, "50": 33.0, "200": 120.0}
+    found = {"n": 10, "repeats": 3, "seconds": each, "median": middle}
+    (shown,) = findings.timing(Results({"timing": made("timing", seconds=found)}))
+    assert rows(shown)["N = 50"][:3] == ["3300.00", "30.0 [30.0, 31.5]", "10.0 [10.0, 10.5]"]
+    assert rows(shown)["N = 200"][2] == "20.0 [20.0, 110.0]"
+
+
 def test_each_attack_alone() -> None:
     cells = {
         "cifar10-vae, input/clean": {"outcome": "1110"},

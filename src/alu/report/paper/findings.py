@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from alu.evaluation.intervals import Share
@@ -20,15 +20,21 @@ def timing(results: Results) -> list[Shown]:
     found = results.found("timing", "seconds")
     if not found:
         return [Table("Time", ["", ""], [["", NOTHING]])]
-    middle, theirs = found["median"], published.TIMING
+    middle, each, theirs = found["median"], found["seconds"], published.TIMING
     rows = [["bare classifier", f"{1000 * middle['bare'] / found['n']:.2f}", "1.0", "–", "–"]]
     for steps, seconds in theirs.items():
-        ours = middle[str(steps)]
-        rows.append([f"N = {steps}", f"{1000 * ours / found['n']:.2f}", f"{ours / middle['bare']:.1f}",
-                     f"{ours / middle['0']:.1f}", f"{seconds / theirs[0]:.1f}"])  # fmt: skip
+        ours = f"{1000 * middle[str(steps)] / found['n']:.2f}"
+        times = [_times(each[str(steps)], each[other]) for other in ("bare", "0")]
+        rows.append([f"N = {steps}", ours, *times, f"{seconds / theirs[0]:.1f}"])
     header = ["", "milliseconds an image", "times the bare classifier", "times N = 0", "times N = 0, the paper"]
-    title = f"Median of {found['repeats']} interleaved runs, batch of {found['n']}"
+    title = f"Median of {found['repeats']} interleaved runs, batch of {found['n']}; ratios with their quartiles"
     return [Table(title, header, rows)]
+
+
+def _times(one: list[float], other: list[float]) -> str:
+    """The ratio of two columns of seconds: each repetition is compared with itself, so that a pause hits one ratio."""
+    low, middle, high = quantiles([a / b for a, b in zip(one, other, strict=True)], n=4, method="inclusive")
+    return f"{middle:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def logit_change(results: Results) -> list[Shown]:

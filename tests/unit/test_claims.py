@@ -9,6 +9,7 @@ import pytest
 from alu.evaluation.intervals import Share
 from alu.report.paper import judging
 from alu.report.paper.claims import CLAIMS, judged, markdown
+from alu.report.paper.judges import answers, attackers, changes, scores, steps
 from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
 from alu.report.paper.results import Results
@@ -59,31 +60,31 @@ def test_thresholds_are_those_of_the_scores() -> None:
 @pytest.mark.parametrize(
     ("judge", "found", "verdict"),
     [
-        (judging.overlap, histogram(LOW, HIGH, HIGH, HIGH), HOLDS),
-        (judging.overlap, histogram(SOME, HIGH, HIGH, HIGH), FAILS),
-        (judging.overlap, histogram([*LOW[:394], *HIGH[:6]], HIGH, HIGH, HIGH), FEW),
-        (judging.separable, histogram(LOW, HIGH, HIGH, HIGH), HOLDS),
-        (judging.separable, histogram(LOW, HIGH, LOW, HIGH), OBLIVIOUS),
-        (judging.separable, histogram(LOW, LOW, LOW, HIGH), FAILS),
-        (judging.survives_autoattack, histogram(LOW, HIGH, HIGH, LOW), FAILS),
-        (judging.survives_autoattack, histogram(LOW, HIGH, HIGH, HIGH), OBLIVIOUS),
+        (scores.overlap, histogram(LOW, HIGH, HIGH, HIGH), HOLDS),
+        (scores.overlap, histogram(SOME, HIGH, HIGH, HIGH), FAILS),
+        (scores.overlap, histogram([*LOW[:394], *HIGH[:6]], HIGH, HIGH, HIGH), FEW),
+        (scores.separable, histogram(LOW, HIGH, HIGH, HIGH), HOLDS),
+        (scores.separable, histogram(LOW, HIGH, LOW, HIGH), OBLIVIOUS),
+        (scores.separable, histogram(LOW, LOW, LOW, HIGH), FAILS),
+        (scores.survives_autoattack, histogram(LOW, HIGH, HIGH, LOW), FAILS),
+        (scores.survives_autoattack, histogram(LOW, HIGH, HIGH, HIGH), OBLIVIOUS),
     ],
 )
 def test_scores(judge: Any, found: Results, verdict: str) -> None:
     assert judge(found).verdict == verdict
 
 
-def changes(falls: str, others: float) -> Results:
+def changed(falls: str, others: float) -> Results:
     cell = {"true falls most": falls, "others, mean size": [others] * 4, "true": [-10.0] * 4}
     return results(logit_change={f"cifar10-standard/{name}": cell for name in ("pgd-20", "cw-linf", "autoattack")})
 
 
 def test_logit_changes() -> None:
-    assert judging.true_falls(changes("1" * 400, 1.0)).verdict == HOLDS
-    assert judging.true_falls(changes("1" * 300 + "0" * 100, 1.0)).verdict == FAILS
-    assert judging.true_falls(changes("1" * 95 + "0" * 5, 1.0)).verdict == FEW
-    assert judging.others_stay(changes("1", 1.0)).verdict == HOLDS
-    assert judging.others_stay(changes("1", 4.0)).verdict == FAILS
+    assert changes.true_falls(changed("1" * 400, 1.0)).verdict == HOLDS
+    assert changes.true_falls(changed("1" * 300 + "0" * 100, 1.0)).verdict == FAILS
+    assert changes.true_falls(changed("1" * 95 + "0" * 5, 1.0)).verdict == FEW
+    assert changes.others_stay(changed("1", 1.0)).verdict == HOLDS
+    assert changes.others_stay(changed("1", 4.0)).verdict == FAILS
 
 
 def test_bounds_and_comparisons_have_three_answers() -> None:
@@ -94,16 +95,16 @@ def test_bounds_and_comparisons_have_three_answers() -> None:
     assert judging.better("1" * 20, "1" * 19 + "0") is None
 
 
-def steps(near: str, far: str) -> Results:
+def stepped(near: str, far: str) -> Results:
     found = {"50": near, "200": far}
     rows = {count: {"reconstruction": {"all flagged": digits, "alu": digits}} for count, digits in found.items()}
     return results(iterations={"encoder": {"solver": "Adam", "pgd-20 on f(D(E))": rows}})
 
 
 def test_fifty_steps() -> None:
-    assert judging.fifty(steps("1" * 98 + "0" * 2, "1" * 99 + "0")).verdict == HOLDS
-    assert judging.fifty(steps("1" * 80 + "0" * 20, "1" * 90 + "0" * 10)).verdict == FAILS
-    assert judging.fifty(steps("0" * 90 + "1" * 10, "0" * 90 + "1" * 10)).verdict == FAILS, "chance has converged too"
+    assert steps.fifty(stepped("1" * 98 + "0" * 2, "1" * 99 + "0")).verdict == HOLDS
+    assert steps.fifty(stepped("1" * 80 + "0" * 20, "1" * 90 + "0" * 10)).verdict == FAILS
+    assert steps.fifty(stepped("0" * 90 + "1" * 10, "0" * 90 + "1" * 10)).verdict == FAILS, "chance has converged too"
 
 
 def rates(small: str, large: str) -> Results:
@@ -116,11 +117,11 @@ def rates(small: str, large: str) -> Results:
 
 
 def test_small_rates() -> None:
-    assert judging.small_rate(rates("1" * 100, "0" * 100)).verdict == HOLDS
-    worse = judging.small_rate(rates("0" * 100, "1" * 100))
+    assert steps.small_rate(rates("1" * 100, "0" * 100)).verdict == HOLDS
+    worse = steps.small_rate(rates("0" * 100, "1" * 100))
     assert worse.verdict == FAILS
     assert "best 100.0 [96.3, 100.0] n=100 at 0.01" in worse.evidence
-    assert judging.small_rate(rates("1" * 75 + "0" * 25, "1" * 55 + "0" * 21 + "1" * 24)).verdict == FEW
+    assert steps.small_rate(rates("1" * 75 + "0" * 25, "1" * 55 + "0" * 21 + "1" * 24)).verdict == FEW
 
 
 def informed(found: Results, kept: str) -> Results:
@@ -133,14 +134,14 @@ def test_more_right_under_attack_than_clean_is_for_the_oblivious_only() -> None:
     attacked = {"bare": "00" * 10, "input": {"alu": "11" * 10}}
     told = {"answer is the swapped label": "1" * 90 + "0" * 10, "rank": "8" * 100}
     found = results(artefacts={"E1 and E5": {"clean": clean, "attacked": attacked}, "E2": told})
-    assert judging.above_clean(informed(found, "0" * 20)).verdict == OBLIVIOUS
-    assert judging.above_clean(informed(found, "1" * 20)).verdict == HOLDS
-    assert judging.hard_samples(found).verdict == FAILS, "it follows a label that is not there"
+    assert answers.above_clean(informed(found, "0" * 20)).verdict == OBLIVIOUS
+    assert answers.above_clean(informed(found, "1" * 20)).verdict == HOLDS
+    assert answers.hard_samples(found).verdict == FAILS, "it follows a label that is not there"
     told = found.experiments["artefacts"]["cells"]["E2"]["found"]
     told["answer is the swapped label"] = "0" * 100
-    assert judging.hard_samples(found).verdict == HOLDS
+    assert answers.hard_samples(found).verdict == HOLDS
     told |= {"answer is the swapped label": "1" * 50 + "0" * 50, "rank": "1" * 50 + "9" * 50}
-    assert judging.hard_samples(found).verdict == HOLDS, "only likely confusions are followed"
+    assert answers.hard_samples(found).verdict == HOLDS, "only likely confusions are followed"
 
 
 def rows(alu: str, bare: str, union: str, bare_union: str = "0" * 100) -> dict[str, Any]:
@@ -169,18 +170,18 @@ def test_a_union_counts_the_tables_own_attacks_too() -> None:
 
 
 def test_table_two() -> None:
-    assert judging.several_attacks(table2(standard=rows(GOOD, BAD, BAD))).verdict == OBLIVIOUS
-    assert judging.several_attacks(table2(standard=rows(GOOD, BAD, HALF))).verdict == OBLIVIOUS
-    assert judging.several_attacks(table2(standard=rows(GOOD, BAD, GOOD))).verdict == HOLDS
-    assert judging.several_attacks(table2(standard=rows(HALF, BAD, HALF))).verdict == FAILS
-    assert judging.helps_robust(table2(at=rows(HALF, HALF, BAD, HALF))).verdict == FAILS
-    assert judging.helps_robust(table2(at=rows(GOOD, HALF, BAD, HALF))).verdict == OBLIVIOUS
-    assert judging.helps_robust(table2(at=rows(GOOD, HALF, GOOD, HALF))).verdict == HOLDS
+    assert answers.several_attacks(table2(standard=rows(GOOD, BAD, BAD))).verdict == OBLIVIOUS
+    assert answers.several_attacks(table2(standard=rows(GOOD, BAD, HALF))).verdict == OBLIVIOUS
+    assert answers.several_attacks(table2(standard=rows(GOOD, BAD, GOOD))).verdict == HOLDS
+    assert answers.several_attacks(table2(standard=rows(HALF, BAD, HALF))).verdict == FAILS
+    assert answers.helps_robust(table2(at=rows(HALF, HALF, BAD, HALF))).verdict == FAILS
+    assert answers.helps_robust(table2(at=rows(GOOD, HALF, BAD, HALF))).verdict == OBLIVIOUS
+    assert answers.helps_robust(table2(at=rows(GOOD, HALF, GOOD, HALF))).verdict == HOLDS
     plain = rows(HALF, BAD, BAD)
-    assert judging.unified_better(table2(unified=rows(GOOD, BAD, BAD), standard=plain)).verdict == OBLIVIOUS
-    assert judging.unified_better(table2(unified=rows(GOOD, BAD, HALF), standard=plain)).verdict == HOLDS
-    assert judging.unified_better(table2(unified=plain, standard=rows(GOOD, BAD, BAD))).verdict == FAILS
-    assert judging.unified_better(table2(unified=plain, standard=plain)).verdict == FEW
+    assert answers.unified_better(table2(unified=rows(GOOD, BAD, BAD), standard=plain)).verdict == OBLIVIOUS
+    assert answers.unified_better(table2(unified=rows(GOOD, BAD, HALF), standard=plain)).verdict == HOLDS
+    assert answers.unified_better(table2(unified=plain, standard=rows(GOOD, BAD, BAD))).verdict == FAILS
+    assert answers.unified_better(table2(unified=plain, standard=plain)).verdict == FEW
 
 
 def test_pattern() -> None:
@@ -189,7 +190,7 @@ def test_pattern() -> None:
     for third, cost, verdict in ((GOOD, 300, FAILS), (HALF, 300, HOLDS), (HALF, 150, FAILS)):
         held = {**pgd, "case 3": third, "backwards": cost}
         assert (
-            judging.pattern_weak(results(pattern_cost={f"{name}pgd": pgd, f"{name}pattern": held})).verdict == verdict
+            attackers.pattern_weak(results(pattern_cost={f"{name}pgd": pgd, f"{name}pattern": held})).verdict == verdict
         )
 
 
@@ -199,7 +200,7 @@ def test_asymmetry() -> None:
         for system in ("unified", "asymmetric"):
             for column, outcome in (("clean", GOOD), ("bpda-eot", left), ("surrogate pgd", left)):
                 cells[f"{system}, reconstruction/{column}"] = {"outcome": outcome}
-        assert judging.asymmetry(Results({"bpda": made("bpda", **cells)})).verdict == verdict
+        assert attackers.asymmetry(Results({"bpda": made("bpda", **cells)})).verdict == verdict
 
 
 def test_convergence_equation_and_one_step() -> None:
@@ -209,21 +210,21 @@ def test_convergence_equation_and_one_step() -> None:
 
     for on_f, through, verdict in ((0.01, 0.01, HOLDS), (0.01, 0.05, OBLIVIOUS), (0.05, 0.05, FAILS)):
         found = results(convergence={"pgd-20 on f": by(on_f), "pgd-20 on f(D(E))": by(through)})
-        assert judging.approaches(found).verdict == verdict
+        assert changes.approaches(found).verdict == verdict
     for part, verdict in (([-1.0, -2.0], HOLDS), ([-0.1, -0.1], FAILS)):
         both = {"non-robust": part, "all": [-1.0, -2.0]}
         kept = {"kept": {"0.8": {"true": both, "adversarial": both}}}
         found = Results({"features": made("features", **{"cifar10-standard": kept})})
-        assert judging.equation(found).verdict == verdict
+        assert changes.equation(found).verdict == verdict
     for rate, left, verdict in ((1.0, 0.0, HOLDS), (-1.0, 0.0, FAILS), (1.0, 0.5, FAILS)):
         cell = {"n": 2, "rate": [rate, rate], "error before": [1.0, 1.0], "error after": [left, left]}
         names = ("1 outputs", "1 outputs, label of the image", "10 outputs")
         found = Results({"one-step": made("one-step", **dict.fromkeys(names, cell))})
-        assert judging.one_step(found).verdict == verdict
+        assert changes.one_step(found).verdict == verdict
 
 
 def test_a_quick_result_is_never_a_verdict() -> None:
-    found = changes("1" * 400, 1.0)
+    found = changed("1" * 400, 1.0)
     found.experiments["logit-change"]["quick"] = True
     claim, verdict = judged(found)["the true logit falls most"]
     assert verdict.verdict == FEW

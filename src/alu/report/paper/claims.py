@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from alu.report.paper import judging
+from alu.report.paper.judges import answers, attackers, changes, scores, steps
 from alu.report.paper.judging import FEW, UNKNOWN, Verdict
 from alu.report.paper.results import MissingCellError, Results
 
@@ -33,37 +33,38 @@ class Claim:
 
 CLAIMS: tuple[Claim, ...] = (
     Claim("train and test scores overlap", "The score has the same distribution on training and test images.",
-          "histogram", judging.overlap),
+          "histogram", scores.overlap),
     Claim("clean and attacked scores are separable", "Clean and attacked images are told apart by the score.",
-          "histogram", judging.separable),
+          "histogram", scores.separable),
     Claim("detection survives AutoAttack", "The detector works against AutoAttack too.", "histogram",
-          judging.survives_autoattack),
+          scores.survives_autoattack),
     Claim("other logits move little", "Only the true and the adversarial logit change much.", "logit-change",
-          judging.others_stay),
+          changes.others_stay),
     Claim("the true logit falls most", "In 99.69 % of successful attacks the true logit falls most.", "logit-change",
-          judging.true_falls),
+          changes.true_falls),
     Claim("non-robust features carry the change", "A logit's change is that of the non-robust features.", "features",
-          judging.equation),
-    Claim("50 steps suffice", "Accuracy has converged after about 50 latent steps.", "iterations", judging.fifty),
+          changes.equation),
+    Claim("50 steps suffice", "Accuracy has converged after about 50 latent steps.", "iterations", steps.fifty),
     Claim("a small learning rate is better", "Smaller learning rates perform better.", "learning-rate",
-          judging.small_rate),
+          steps.small_rate),
     Claim("accuracy under attack exceeds clean accuracy", "ALU is right more often on attacked than on clean images.",
-          "artefacts", judging.above_clean),
+          "artefacts", answers.above_clean),
     Claim("hard samples explain adversarial > clean", "It is right where the classifier partially recognises a sample.",
-          "artefacts", judging.hard_samples),
+          "artefacts", answers.hard_samples),
     Claim("one purifier serves several attacks", "The same VAE helps against PGD and AutoAttack.", "table2",
-          judging.several_attacks),
+          answers.several_attacks),
     Claim("ALU helps adversarially trained classifiers too", "ALU raises robust classifiers as well.", "table2",
-          judging.helps_robust),
+          answers.helps_robust),
     Claim("unified beats plug-in", "A classifier trained on the VAE's outputs is better still.", "table2",
-          judging.unified_better),
+          answers.unified_better),
     Claim("pattern-violating attacks are weak and slow", "Attacks that hold the true logit up win less, cost more.",
-          "pattern-cost", judging.pattern_weak),
-    Claim("asymmetry stops BPDA", "BPDA-EOT fails if the classifier reads an inner layer.", "bpda", judging.asymmetry),
+          "pattern-cost", attackers.pattern_weak),
+    Claim("asymmetry stops BPDA", "BPDA-EOT fails if the classifier reads an inner layer.", "bpda",
+          attackers.asymmetry),
     Claim("the purified image approaches the clean one", "With more steps the output approaches the clean image.",
-          "convergence", judging.approaches),
+          "convergence", changes.approaches),
     Claim("one step suffices in theory", "A positive learning rate exists that makes the answer right in one step.",
-          "one-step", judging.one_step),
+          "one-step", changes.one_step),
 )  # fmt: skip
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 DRAWS, SEED = 1_000, 0
 """How often the images are drawn again; always in the same way, so that a page can be written again as it was."""
@@ -26,19 +26,21 @@ class Estimate:
         return f"{self.value:{form}} [{low:{form}}, {high:{form}}]"
 
 
-def estimate(figure: Callable[..., Tensor], *columns: Sequence[float]) -> Estimate:
+def estimate(figure: Callable[..., Any], *columns: Sequence[float]) -> Estimate:
     """`figure` of columns [..., n] that belong to the same n images, over its last axis; the images are drawn again
     together, so that pairs stay pairs."""
-    values = [torch.tensor(list(column), dtype=torch.float64) for column in columns]
+    values = [np.asarray(column, dtype=np.float64) for column in columns]
     n = len(values[0])
     if n == 0 or any(len(column) != n for column in values):
         raise ValueError(
             f"Columns must be of one length and not empty; they have {[len(column) for column in values]}."
         )
-    drawn = torch.randint(n, (DRAWS, n), generator=torch.Generator().manual_seed(SEED))
-    again = figure(*(column[drawn] for column in values))
-    low, high = torch.nanquantile(again, torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    return Estimate(float(figure(*values)), (low, high), n)
+    # The old generator's numbers are promised never to change: a page must not depend on numpy's version.
+    drawn = np.random.RandomState(SEED).randint(n, size=(DRAWS, n))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        again = figure(*(column[drawn] for column in values))
+    low, high = np.nanquantile(again, [0.025, 0.975])
+    return Estimate(float(figure(*values)), (float(low), float(high)), n)
 
 
 def mean(values: Sequence[float]) -> Estimate:
@@ -58,6 +60,4 @@ def ratio(part: Sequence[float], whole: Sequence[float]) -> Estimate:
 
 def explained(part: Sequence[float], whole: Sequence[float]) -> Estimate:
     """R²: 1 - the share of the variance of `whole` that `part` plus a constant leaves over."""
-    return estimate(
-        lambda one, other: 1 - (other - one).var(-1, correction=0) / other.var(-1, correction=0), part, whole
-    )
+    return estimate(lambda one, other: 1 - (other - one).var(-1) / other.var(-1), part, whole)

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def attack(
-    subject: Annotated[
-        str, typer.Argument(help="What to attack: a saved defence, demo, a bundled classifier, or module:function.")
-    ],
+    subject: Annotated[str, typer.Argument(help="What to attack: as in alu evaluate.")],
     out: Annotated[
         Path, typer.Option(help="Where to: a .npz file, a .pt file (RobustBench), or a folder of PNG files.")
     ],

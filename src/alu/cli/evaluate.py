@@ -28,7 +28,8 @@ def evaluate(
         str,
         typer.Argument(
             help="A saved defence (folder), a bundled classifier, a bundled defence (demo, demo-reconstruction, "
-            "demo-purified, demo-abstain, demo-pca, demo-pca-purified, demo-pca-abstain), or module:function."
+            "demo-purified, demo-abstain, demo-pca, demo-pca-purified, demo-pca-abstain, or a CIFAR-10 classifier with "
+            "one of their purifiers, such as cifar10-unified+vae-reconstruction), or module:function."
         ),
     ],
     data: Annotated[

@@ -13,7 +13,7 @@ from alu.cli.data import parse_size
 from alu.data import Dataset
 from alu.defense import Defense
 from alu.errors import UsageError, nearest
-from alu.experiments.defenses import DEMO, bundled_defense
+from alu.experiments.defenses import all_names, by_name
 from alu.saving import call_factory, is_defense
 
 
@@ -34,16 +34,16 @@ def find_subject(name: str, trust: bool = False) -> nn.Module:
     path = Path(name)
     if path.is_dir() or is_defense(path):
         return Defense.load(path, trust=trust)
-    if name in DEMO:
-        purifier, reading = DEMO[name]
-        return bundled_defense(purifier=purifier, reading=reading)
+    defense = by_name(name)
+    if defense is not None:
+        return defense
     if ":" in name:
         made = call_factory(name)
         return made if isinstance(made, nn.Module) else Called(made)
     known = models.names("classifier")
     if name not in known:
         raise UsageError(
-            f"There is nothing to evaluate under the name {name!r}. {nearest(name, [*DEMO, *known])} "
+            f"There is nothing to evaluate under the name {name!r}. {nearest(name, [*all_names(), *known])} "
             "Or give a folder saved by alu fit, or module:function."
         )
     return models.load(name)

@@ -26,6 +26,30 @@ DEMO = {
 """The demo's purifiers in every reading they have; a projection has no reconstruction."""
 
 
+def by_name(name: str) -> Defense | None:
+    """The defence that a name like "demo-pca" means, or "cifar10-at+vae-reconstruction": a bundled CIFAR-10 classifier
+    behind one of the demo's purifiers, in one of its readings. None if it means none."""
+    if name in DEMO:
+        return bundled_defense("cifar10-standard", *DEMO[name])
+    classifier, plus, behind = name.partition("+")
+    if not plus or classifier not in _classifiers():
+        return None
+    purifier, _, reading = behind.partition("-")
+    reading = reading or "input"
+    return bundled_defense(classifier, purifier, reading) if (purifier, reading) in DEMO.values() else None
+
+
+def all_names() -> list[str]:
+    """Every name that `by_name` knows."""
+    behind = [purifier if reading == "input" else f"{purifier}-{reading}" for purifier, reading in DEMO.values()]
+    return [*DEMO, *(f"{classifier}+{one}" for classifier in _classifiers() for one in behind)]
+
+
+def _classifiers() -> list[str]:
+    """Bundled networks that read CIFAR-10 images."""
+    return [name for name in models.names("classifier") if name.startswith("cifar10-")]
+
+
 def bundled_purifier(name: str, steps: int = 20) -> Purifier:
     """ "vae", optimised for `steps`, or "pca"."""
     return PCA.bundled("cifar10-pca") if name == "pca" else LatentVAE("cifar10-vae", steps=steps)

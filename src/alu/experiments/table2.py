@@ -15,7 +15,7 @@ from alu.experiments.verdicts import verdicts
 DATASETS = ("cifar10", "cifar100", "tiny-imagenet")
 METHODS = ("standard", "at", "trades", "fat", "gairat", "mart", "unified")
 DEEP = ("standard", "at", "unified")
-"""Methods whose adaptive column is measured on CIFAR-10 with more images."""
+"""Methods whose AutoAttack and adaptive columns are measured on CIFAR-10 with more images."""
 ON = {"f": "oblivious", "f(D(E))": "surrogate"}
 """What an attack differentiates, and what its attacker knows."""
 
@@ -32,16 +32,16 @@ def cells(material: Material) -> list[Cell]:
 def _row(material: Material, dataset: str, method: str) -> list[Cell]:
     classifier, vae = f"{dataset}-{method}", f"{dataset}-vae"
     needs, seed = (classifier, vae), material.seed
+    deep = dataset == "cifar10" and method in DEEP
     made = [Cell(f"{classifier}/clean", partial(_clean, material, dataset, classifier, vae), needs)]
     attacks: dict[str, tuple[Any, int]] = {
         "pgd-20": (PGD(eps=EPS, steps=20, seed=seed), material.sizes["n"]),
-        "autoattack": (AutoAttack(eps=EPS, seed=seed), material.sizes["hard"]),
+        "autoattack": (AutoAttack(eps=EPS, seed=seed), material.sizes["hard" if deep else "elsewhere"]),
     }
     for name, (attack, n) in attacks.items():
         for on in ON:
             run = partial(_attacked, material, dataset, classifier, vae, (name, attack, n, on))
             made.append(Cell(f"{classifier}/{name} on {on}", run, needs))
-    deep = dataset == "cifar10" and method in DEEP
     n = material.sizes["adaptive" if deep else "elsewhere"]
     budget = "standard" if deep and material.sizes["standard"] else "quick"
     for reading in ("bare", "input", "reconstruction", "purified"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from alu.report.paper import artefacts, findings, plots, tables
+from alu.report.paper import artefacts, findings, plots, tables, threats
 from alu.report.paper.results import Results
 from alu.report.paper.said import said
 from alu.report.paper.shape import Table
@@ -73,7 +73,7 @@ def test_fewer_hard_images_are_the_first_of_the_clean_ones() -> None:
 
 def test_the_card_counts_images_that_were_right_clean() -> None:
     cells = {"input/oblivious": {"clean": "1100", "attacked": "1011"}, "input/adaptive": {"adaptive": "0002"}}
-    (card,) = tables.threats(Results({"threats": made("threats", **cells)}))
+    card, _ = threats.threats(Results({"threats": made("threats", **cells)}))
     assert rows(card)["oblivious"][2].startswith("25.0 ")
     assert rows(card)["adaptive"][2].startswith("0.0 ")
     assert rows(card)["query"][2] == "not measured yet"

@@ -179,43 +179,6 @@ COLUMNS3 = {
     "clean": "clean", "pgd-20 on f": "PGD-20 on f", "pgd-20 through": "PGD-20 through the purifier",
     "autoattack on f": "AutoAttack on f", "autoattack through": "AutoAttack through the purifier",
 }  # fmt: skip
-KNOWS = {
-    "no attack": "",
-    "oblivious": "PGD-20 on the classifier, 8/255; knows nothing of the defence",
-    "transfer": "momentum PGD-20 on another network",
-    "query": "no gradients: Square on a soft answer of a twin with fewer steps, judged on what is deployed (budget "
-    "quick)",
-    "surrogate": "PGD-20 on f(D(E)), which the paper calls white-box",
-    "adaptive": "knows everything; union of all attacks, budget quick",
-}
-"""What each attacker of the threat-model card does."""
-
-
-def threats(results: Results) -> list[Shown]:
-    """The threat-model card: one row for each kind of attacker."""
-    rows = []
-    for row, knows in KNOWS.items():
-        cells = []
-        for reading in ("bare", "input", "reconstruction", "purified"):
-            found = results.found("threats", f"{reading}/{row}")
-            if not found:
-                about = row == "surrogate" and reading == "bare"
-                cells.append("–" if about else results.absent("threats", f"{reading}/{row}"))
-            elif row == "adaptive":
-                cells.append(percent(share(found["adaptive"])) + incomplete(found))
-            else:
-                cells.append(percent(share(both(found["clean"], found["attacked"]))))
-        rows.append([row, knows, *cells])
-    header = [
-        "attacker",
-        "what it does",
-        "bare classifier",
-        "ALU, input reading",
-        "ALU, reconstruction",
-        "purified only",
-    ]
-    title = "Right clean and right attacked, percent (standard protocol): cifar10-standard behind cifar10-vae, N = 20"
-    return [Table(title, header, rows)]
 
 
 def _answer(row: str) -> tuple[str, ...]:

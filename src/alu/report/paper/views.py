@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from alu.report.paper import artefacts, findings, plots, tables
+from alu.report.paper import artefacts, findings, plots, tables, threats
 from alu.report.paper.results import Results
 from alu.report.paper.shape import Shown
 
@@ -23,6 +23,6 @@ VIEWS: dict[str, Callable[[Results], list[Shown]]] = {
     "one-step": findings.one_step,
     "bpda": findings.bpda,
     "artefacts": artefacts.artefacts,
-    "threats": tables.threats,
+    "threats": threats.threats,
     "each-attack": findings.each_attack,
 }

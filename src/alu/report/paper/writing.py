@@ -36,7 +36,7 @@ def summary(results: Results) -> str:
     """The README's part: the threat-model card, and what became of the claims."""
     lines = []
     if "threats" in results.experiments:
-        (card,) = VIEWS["threats"](results)
+        card, *_ = VIEWS["threats"](results)
         assert isinstance(card, Table)
         lines += [f"{card.title}:", "", *_table(card), ""]
     verdicts = [verdict.verdict for _, verdict in judged(results).values()]

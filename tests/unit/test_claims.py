@@ -142,6 +142,8 @@ def test_more_right_under_attack_than_clean_is_for_the_oblivious_only() -> None:
     assert answers.hard_samples(found).verdict == HOLDS
     told |= {"answer is the swapped label": "1" * 50 + "0" * 50, "rank": "1" * 50 + "9" * 50}
     assert answers.hard_samples(found).verdict == HOLDS, "only likely confusions are followed"
+    del told["rank"]
+    assert judged(found)["hard samples explain adversarial > clean"][1].verdict == UNKNOWN
 
 
 def rows(alu: str, bare: str, union: str, bare_union: str = "0" * 100) -> dict[str, Any]:

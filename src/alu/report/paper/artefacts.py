@@ -73,8 +73,10 @@ def _swapped(results: Results) -> Rows:
 
 
 def unlikely(found: dict[str, Any]) -> str:
-    """Digits of E2's answers where the swapped label was among the last five of the clean logits."""
-    return where(found["answer is the swapped label"], "".join(str(int(int(rank) >= 5)) for rank in found["rank"]))
+    """Digits of E2's answers where the swapped label was among the last five of the clean logits; none where the ranks
+    were not kept, as in results of the experiment's first version."""
+    last = "".join(str(int(int(rank) >= 5)) for rank in found.get("rank", ""))
+    return where(found["answer is the swapped label"], last) if last else ""
 
 
 def _decoded(results: Results) -> Rows:

@@ -160,38 +160,49 @@ def _sweep_tables(name: str, first: str, rows: dict[str, dict[str, Any]]) -> lis
 
 
 def convergence(results: Results) -> list[Shown]:
-    """Distances and cosine by N."""
-    made: list[Shown] = []
-    for kind, found in results.cells("convergence").items():
+    """Distances and cosine by N: a chart for each kind of attack, one for the cosines, and all of it as tables."""
+    drawn: list[str] = []
+    tables: list[Shown] = []
+    cosines: list[Line] = []
+    for (kind, found), colour in zip(results.cells("convergence").items(), (CLEAN, ATTACKED), strict=False):
         rows = [
             (int(count), {name: mean(values) for name, values in row.items()}) for count, row in found["by N"].items()
         ]
-        most = max(max(row["to clean"].value, row["to attacked"].value) for _, row in rows)
-        itself = mean(found["attack itself"]).value
-        axes = Axes(_squeezed(rows[-1][0]), linear(0, max(most, itself) * 1.1), "latent steps N", "root mean square")
-        drawn = [
-            Line(
-                f"{key} image",
-                colour,
-                [(at, row[key].value) for at, row in rows],
-                [_distance(f"{kind}/{key}/{at}", at, row[key], key) for at, row in rows],
-            )
-            for key, colour in (("to clean", CLEAN), ("to attacked", ATTACKED))
-        ]
-        drawn.append(Line("attacked to clean", GREY, [(rows[0][0], itself), (rows[-1][0], itself)]))
-        legend = [(line.name, line.colour) for line in drawn]
-        caption = f"Distance of the purified image, {kind}"
-        made.append(side_by_side(chart(caption, lines(axes, caption, drawn), legend)))
-        shown = [
-            [str(at), *(row[key].shown(".4f") for key in ("to clean", "to attacked", "cosine"))] for at, row in rows
-        ]
+        itself = mean(found["attack itself"])
+        drawn.append(_distances(kind, rows, itself))
+        cosines.append(_means(f"cosine, {kind}", colour, rows, "cosine"))
+        keys = ("to clean", "to attacked", "cosine")
+        shown = [[str(at), *(row[key].shown(".4f") for key in keys)] for at, row in rows]
         header = ["N", "to clean, mean", "to attacked, mean", "cosine of estimated and true logit change, mean"]
-        made.append(Table(f"{kind}: n={found['n']}, attacked to clean {itself:.4f}", header, shown))
-    return made or [_nothing("Convergence")]
+        title = f"{kind}: n={found['n']}, attacked to clean {itself.shown('.4f')}"
+        tables.append(Table(title, header, shown))
+    if not drawn:
+        return [_nothing("Convergence")]
+    last = cosines[0].points[-1][0]
+    axes = Axes(_squeezed(int(last)), linear(-1.0, 1.0), "latent steps N", "cosine")
+    caption = "Estimated against true logit change"
+    legend = [(line.name, line.colour) for line in cosines]
+    drawn.append(chart(caption, lines(axes, caption, cosines), legend, "1: the estimate points the right way."))
+    return [side_by_side(*drawn), *tables]
 
 
-def _distance(key: str, at: int, found: Estimate, name: str) -> Mark:
-    return Mark(key, at, found.value, f"{name}, N = {at}: {found.shown('.4f')}", found.interval)
+def _distances(kind: str, rows: list[tuple[int, dict[str, Estimate]]], itself: Estimate) -> str:
+    chosen = (("to clean", CLEAN), ("to attacked", ATTACKED))
+    most = max(row[key].interval[1] for _, row in rows for key, _ in chosen)
+    axes = Axes(_squeezed(rows[-1][0]), linear(0, max(most, itself.value) * 1.1), "latent steps N", "root mean square")
+    drawn = [_means(f"{kind}: {key} image", colour, rows, key) for key, colour in chosen]
+    drawn.append(Line("attacked to clean", GREY, [(rows[0][0], itself.value), (rows[-1][0], itself.value)]))
+    legend = [(line.name.removeprefix(f"{kind}: "), line.colour) for line in drawn]
+    caption = f"Distance of the purified image, {kind}"
+    return chart(caption, lines(axes, caption, drawn), legend)
+
+
+def _means(name: str, colour: str, rows: list[tuple[int, dict[str, Estimate]]], key: str) -> Line:
+    marks = [
+        Mark(f"{name}/{at}", at, row[key].value, f"{name}, N = {at}: {row[key].shown('.4f')}", row[key].interval)
+        for at, row in rows
+    ]
+    return Line(name, colour, [(mark.x, mark.y) for mark in marks], marks)
 
 
 def _nothing(title: str) -> Table:

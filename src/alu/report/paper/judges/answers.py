@@ -5,7 +5,7 @@ from __future__ import annotations
 from alu.evaluation.intervals import Share
 from alu.report.paper.artefacts import unlikely
 from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS, Verdict, at_most, better, whole
-from alu.report.paper.results import Results, share, where
+from alu.report.paper.results import MissingCellError, Results, share, where
 from alu.report.paper.shape import percent
 
 
@@ -33,6 +33,8 @@ def hard_samples(results: Results) -> Verdict:
     """Images that were wrong clean, and whose label ALU follows."""
     split, swapped = results.need("artefacts", "E1 and E5"), results.need("artefacts", "E2")
     answer, before = split["attacked"]["input"]["alu"], split["clean"]["bare"]
+    if not unlikely(swapped):
+        raise MissingCellError("artefacts, ranks in E2")
     wrong, follow = share(where(answer, before, "0")), share(unlikely(swapped))
     words = (
         f"Of the images the classifier gets wrong clean, {percent(wrong)} are right under attack; but told another "

@@ -82,12 +82,13 @@ def test_traits_oblige() -> None:
     everything = Traits(stochastic=True, iterative=True, gradient="twin", detector=True)
     assert obliged(everything) == ["white-box", "detector", "steps", "no-gradient", "transfer", "draws"]
     assert obliged(Traits()) == ["white-box"]
+    assert obliged(Traits(batch_dependent=True)) == ["white-box", "alone"]
     entry = Entry("x", "adaptive", "", PGD(), meets=("white-box", "steps"))
     left = unmet(replace(everything, stochastic=False), [entry])
     assert left == [
         "no attack that aims at the detector",
         "no attack without gradients",
-        "no images that carry over from another network",
+        "no images that carry over from simpler or other models",
     ]
 
 
@@ -189,7 +190,12 @@ def test_without_gradients_the_query_attacks_take_over() -> None:
     query = next(record for record in result.attacks if record.name == "query")
     assert not query.failed
     assert query.judged.images
-    assert result.unmet == ["no gradients of what is deployed"]
+    assert result.unmet[:-1] == [
+        "no gradients of what is deployed",
+        "no images that carry over from simpler or other models",
+    ]
+    assert result.unmet[-1].startswith("fgsm, pgd-20, ")
+    assert result.unmet[-1].endswith(" could not run")
 
 
 def bad(change: str) -> tuple[Any, Dataset, ThreatModel]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+from types import SimpleNamespace
+
+import pytest
 import torch
 from torch import nn
 
 from alu import Defense
 from alu.attacks.bpda import BPDAEOT, Redrawn, redrawn
 from alu.detectors import LogitShift
+from alu.evaluation.result import Judged
 from alu.evaluation.run import evaluate
+from alu.evaluation.subject import Subject
 from alu.models.vae import VAE
 from alu.purifiers import Blur, Chain, LatentVAE
 from alu.threat import ThreatModel
@@ -82,3 +88,68 @@ def test_bpda_averages_over_draws() -> None:
     data = toy_data(4)
     one, many = (BPDAEOT(draws=draws, steps=3, eps=0.05)(defense, data.images, data.labels) for draws in (1, 8))
     assert not torch.equal(one, many)
+
+
+class Scripted(nn.Module):
+    """A defence whose draws answer as they are told: the label or None (rejected) of each draw in turn."""
+
+    def __init__(self, answers: list[int | None]) -> None:
+        super().__init__()
+        self.answers = cycle(answers)  # shared by copies, as a stream of random numbers would be
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.one_hot(self.decide(images).label, 2).float()
+
+    def decide(self, images: torch.Tensor) -> SimpleNamespace:
+        told = next(self.answers)
+        count = len(images)
+        label = torch.full((count,), 0 if told is None else told)
+        return SimpleNamespace(label=label, accepted=torch.full((count,), told is not None))
+
+
+@pytest.mark.parametrize(
+    ("draws", "answer", "accepted", "steady"),
+    [
+        ([None] * 3 + [1] * 7, -1, True, 0.0),
+        ([0] * 3 + [None] * 7, 0, False, 0.3),
+        ([0] * 10, 0, True, 1.0),
+        ([0] * 9 + [1], -1, True, 0.9),
+    ],
+)
+def test_the_worst_draw_counts(draws: list[int | None], answer: int, accepted: bool, steady: float) -> None:
+    subject = Subject(Scripted(draws))
+    first = draws[0]
+    made = Judged(images=[0], answer=[0 if first is None else first], accepted=[first is not None])
+    subject._resubmit(torch.zeros(1, 3, 4, 4), torch.tensor([0]), made)
+    assert (made.answer, made.accepted) == ([answer], [accepted])
+    assert made.steady == pytest.approx([steady])
+
+
+def test_a_random_module_that_says_nothing_is_judged_as_one() -> None:
+    class Noisy(Toy):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return super().forward(images + 0.2 * torch.randn_like(images))
+
+    result = evaluate(Noisy(), toy_data(6), ThreatModel("Linf", 0.05), "adaptive", "quick", diagnostics=False)
+    assert result.subject["traits"]["stochastic"]
+    assert "bpda-eot" in [record.name for record in result.attacks]
+    assert len(result.clean.steady) == 6
+
+
+def test_a_masked_module_is_not_complete_without_attacks_that_need_no_gradient() -> None:
+    class Stepped(Toy):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return super().forward((images * 8).round() / 8)
+
+    result = evaluate(Stepped(), toy_data(6), ThreatModel("Linf", 0.05), "paper", "quick", diagnostics=False)
+    assert result.subject["traits"]["gradient"] == "approximate"
+    assert "no attack without gradients" in result.unmet
+
+
+def test_a_module_whose_answers_depend_on_the_batch_is_never_complete() -> None:
+    class Peeking(Toy):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return super().forward(images - images.mean(0, keepdim=True))
+
+    result = evaluate(Peeking(), toy_data(6), ThreatModel("Linf", 0.05), "adaptive", "quick", diagnostics=False)
+    assert result.unmet == ["no answers to each image alone (they change with the batch)"]

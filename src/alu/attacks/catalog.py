@@ -42,20 +42,32 @@ def make_attack(name: str, **settings: Any) -> Attack:
         raise UsageError(f"There is no attack {name!r}. {nearest(name, list(ATTACKS))}")
     kind = ATTACKS[name]
     known = settings_of(kind)
-    for key in settings:
+    for key, value in settings.items():
         if key not in known:
             raise UsageError(f"The attack {name} has no setting {key!r}. {nearest(key, sorted(known))}")
+        if not _fits(value, known[key]):
+            raise UsageError(f"The attack {name} takes a setting {key} of type {known[key]}; it was given {value!r}.")
     return kind(**settings)
 
 
-def settings_of(kind: type[Attack]) -> set[str]:
-    """Names of everything a constructor takes, its parents' included where it passes them on."""
-    known: set[str] = set()
+def _fits(value: Any, wanted: str) -> bool:
+    """Whether a plain value is of the type that a constructor's annotation names; other types are left to it."""
+    for word, types in (("int", (int,)), ("float", (int, float)), ("bool", (bool,)), ("str", (str,))):
+        if wanted.split(" ", maxsplit=1)[0] == word:
+            right = isinstance(value, types) and (word == "bool" or not isinstance(value, bool))
+            return right or (value is None and "None" in wanted)
+    return True
+
+
+def settings_of(kind: type[Attack]) -> dict[str, str]:
+    """Everything a constructor takes with its annotation, its parents' included where it passes them on."""
+    known: dict[str, str] = {}
     for part in kind.__mro__:
         if not issubclass(part, Attack) or "__init__" not in vars(part):
             continue
         parameters = inspect.signature(part.__init__).parameters.values()
-        known |= {item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY}
+        own = {item.name: str(item.annotation) for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY}
+        known = own | known  # a subclass knows better
         if not any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
             break
     return known

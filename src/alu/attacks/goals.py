@@ -43,6 +43,7 @@ def fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
     if decide is None:
         return logits_of(model, images).argmax(1) != labels
     decision = decide(images)
+    check_labels(labels, len(images), decision.post_logits.shape[1], "The attack")
     wrong: Tensor = decision.accepted & (decision.label != labels)
     return wrong
 
@@ -87,7 +88,12 @@ class Misclassify(Goal):
         if not self.targeted:
             return super().reached(images)
         with torch.no_grad():
-            return logits_of(self.model, images).argmax(1) == self.labels
+            decide = getattr(self.model, "decide", None)
+            if decide is None:
+                return logits_of(self.model, images).argmax(1) == self.labels
+            decision = decide(images)
+            there: Tensor = decision.accepted & (decision.label == self.labels)
+            return there
 
 
 class Averaged(Goal):

@@ -77,7 +77,7 @@ class GradientAttack(Attack):
             found, loss = self._search(goal, images[standing], named, restart)
             if self.restarts == 1:
                 return found
-            loss = torch.where(goal.reached(found), float("inf"), loss.to(highest))
+            loss = torch.where(goal.reached(self._allowed(found, images[standing])), float("inf"), loss.to(highest))
             chosen[standing], highest[standing] = higher(chosen[standing], highest[standing], found, loss)
             standing = (~highest.isposinf()).nonzero().flatten()
             if not len(standing):
@@ -101,7 +101,8 @@ class GradientAttack(Attack):
             if self.keep == "best":
                 best, highest = higher(best, highest, at.detach(), loss)
             if self.keep == "fooled" and step and step % CHECK_EVERY == 0:
-                best, highest = higher(best, highest, at.detach(), reached_first(goal, at, highest))
+                shown = self._allowed(at.detach(), images)
+                best, highest = higher(best, highest, shown, reached_first(goal, shown, highest))
                 if bool(highest.isposinf().all()):
                     return best, highest
             if self.momentum:
@@ -114,6 +115,7 @@ class GradientAttack(Attack):
             # Nothing to compare with: the last loss would cost a forward pass for nothing.
             return at, torch.zeros(len(images), device=images.device)
         with torch.no_grad():
+            at = self._allowed(at, images)
             last = goal.loss(at) if self.keep != "fooled" else reached_first(goal, at, highest).clamp_min(0)
         return (at, last) if self.keep == "last" else higher(best, highest, at, last)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,7 +46,7 @@ def attack(
     writes_pictures = out.suffix not in (".npz", ".pt")
     if out.exists() and (out.is_dir() != writes_pictures or (writes_pictures and any(out.iterdir()))):
         raise UsageError(f"{out} is already there and is not an empty folder. Choose another --out.")
-    settings = {**parse_settings(set or [], "steps=50"), "norm": norm, "eps": parse_eps(eps), "seed": seed}
+    settings = {**_settings(set or []), "norm": norm, "eps": parse_eps(eps), "seed": seed}
     # Pictures have 8 bits; anything finer would be lost between the attack and the file.
     search = make_attack(name, **settings, lattice=lattice or writes_pictures)
     where = checked_device(device)
@@ -59,6 +59,20 @@ def attack(
     wrong = int(fooled(model, found, images.labels.to(where)).sum())
     write_images(out, found.cpu(), images)
     sys.stdout.write(f"{wrong} of {len(images)} images are answered wrongly. Written to {out}.\n")
+
+
+def _settings(words: list[str]) -> dict[str, Any]:
+    """The attack's own settings; what has an option of its own is not one of them."""
+    found = parse_settings(words, "steps=50")
+    for key in ("norm", "eps", "seed", "lattice"):
+        if key in found:
+            raise UsageError(f"--set {key}=... is not a setting of the attack. Use the option --{key}.")
+    if "targeted" in found:
+        raise UsageError(
+            "alu attack looks for any wrong answer; a targeted attack needs the classes to reach, one for each image: "
+            "in Python, PGD(targeted=True)(model, images, targets)."
+        )
+    return found
 
 
 def write_images(out: Path, found: Tensor, images: Dataset) -> None:

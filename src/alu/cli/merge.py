@@ -23,3 +23,5 @@ def merge(
     result.save(out)
     typer.echo(str(result))
     typer.echo(f"Result: {out.resolve().as_uri()}")
+    if not result.complete:
+        raise typer.Exit(3)

@@ -36,11 +36,13 @@ def assembled(
     for judged in (clean, *(record.judged for record in records)):
         judged.images = [place[position] for position in judged.images]
     ran = [entry for entry, record in zip(ready.entries, records, strict=True) if not record.failed]
+    failed = [record.name for record in records if record.failed]
+    lacking = [*unmet(ready.subject.traits, ran), *([f"{', '.join(failed)} could not run"] if failed else [])]
     threat = {"norm": ready.threat.norm, "eps": ready.threat.eps}
     facts = {"name": dataset.name, "split": dataset.split, "n": len(dataset), "sha256": fingerprint}
     numbers = [ready.numbers[position] for position in kept]
     labels = [int(ready.labels[position]) for position in kept]
     return Result(
         ready.subject.as_json(), facts, threat, plan.suite, plan.budget, labels, numbers, list(dataset.classes), clean,
-        records, provenance(plan.seed), unmet=unmet(ready.subject.traits, ran), examples=examples, shard=list(shard),
+        records, provenance(plan.seed), unmet=lacking, examples=examples, shard=list(shard),
     )  # fmt: skip

@@ -71,6 +71,9 @@ def _attacked(ready: Evaluation, entry: Entry, block: Block, positions: list[int
         except AluError as error:
             record.failed = str(error)
             return record
+        except Exception as error:  # an attack that breaks on this subject must not cost the whole evaluation
+            record.failed = f"It broke: {type(error).__name__}: {error}"
+            return record
     record.seconds, record.forwards, record.backwards = time.perf_counter() - started, cost.forwards, cost.backwards
     record.notes = [str(note) for note in getattr(entry.attack, "flags_", ())]
     if not bool(ready.threat.contains(found, images).all()):

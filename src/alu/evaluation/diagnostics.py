@@ -77,7 +77,7 @@ def measured(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatMod
     name = type(probe(subject, threat, threat.eps, 20, seed)).__name__
     large = LARGE if threat.norm == "Linf" else 8 * threat.eps
     by_eps, at_eps = [], torch.ones(len(images), dtype=torch.bool)
-    for eps in (*(share * threat.eps for share in SHARES), large):
+    for eps in sorted({*(share * threat.eps for share in SHARES), large}):
         kept = right(eps, 20)
         at_eps = kept if eps == threat.eps else at_eps
         by_eps.append({"eps": eps, "right": int(kept.sum()), "n": len(images), "attack": f"{name}-20"})

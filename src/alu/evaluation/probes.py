@@ -14,8 +14,38 @@ from alu.errors import AluError
 from alu.evaluation.result import Diagnostic
 from alu.evaluation.subject import Subject
 from alu.modes import evaluating
+from alu.purifiers.base import Traits
 from alu.rng import generator
 from alu.threat import ThreatModel
+
+STEADY = 1e-3
+"""Up to here logits differ by float noise."""
+USABLE = 0.9
+"""So many images must have a gradient that is a number and not zero."""
+
+
+def seen_traits(subject: Subject, images: Tensor, labels: Tensor) -> Traits:
+    """Traits that show in a few answers, whatever is declared: other answers in a second call or in smaller batches,
+    and an output without a usable gradient."""
+    whole, again = _output(subject, images), _output(subject, images)
+    alone = torch.cat([_output(subject, images[place : place + 1]) for place in range(len(images))])
+    random = _moved(whole, again) > STEADY
+    try:
+        flat = _slope(subject, images, labels).flatten(1)
+        usable = bool((torch.isfinite(flat).all(1) & (flat.abs().amax(1) > 0)).float().mean() >= USABLE)
+    except AluError:
+        usable = False
+    return Traits(
+        stochastic=random,
+        # Where answers are random anyway, nothing can be said about the batch.
+        batch_dependent=not random and _moved(whole, alone) > STEADY,
+        gradient="exact" if usable else "approximate",
+    )
+
+
+def _moved(whole: Tensor, other: Tensor) -> float:
+    """By how much logits differ, relative to the largest of an image; the median over images."""
+    return float(((whole - other).abs().amax(1) / whole.abs().amax(1).clamp_min(1e-6)).median())
 
 
 def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnostic]:
@@ -33,7 +63,7 @@ def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnost
     share = float(usable.float().mean())
     first = Diagnostic(
         "gradients-usable",
-        "passed" if share >= 0.9 else "failed",
+        "passed" if share >= USABLE else "failed",
         f"{100 * share:.0f} % of {len(images)} images have a gradient that is a number and not zero.",
     )
     return [first, _uphill(subject, images[usable], labels[usable], slope[usable])]
@@ -87,13 +117,12 @@ def _output(subject: Subject, images: Tensor) -> Tensor:
 
 def _same(subject: Subject, id: str, whole: Tensor, other: Tensor, how: str) -> Diagnostic:
     """Equal up to float noise: single images may flip with Adam's sign steps, the median may not move."""
-    moved = (whole - other).abs().amax(1) / whole.abs().amax(1).clamp_min(1e-6)
     changed = int((whole.argmax(1) != other.argmax(1)).sum())
-    middle = float(moved.median())
+    middle = _moved(whole, other)
     says = f"{changed} of {len(whole)} answers change {how}; logits move by {middle:.1e} (median, relative)."
-    if middle <= 1e-3 and changed <= max(1, len(whole) // 100):
+    if middle <= STEADY and changed <= max(1, len(whole) // 100):
         return Diagnostic(id, "passed", says)
-    if id in ("second-call", "gradients-on") and subject.traits.stochastic:
+    if id in ("second-call", "gradients-on") and subject.declared.stochastic:
         return Diagnostic(id, "passed", f"{says} The defence declares itself random; it is judged on fresh draws.")
     return Diagnostic(id, "failed", says)
 

@@ -12,17 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from alu import models
 from alu.check import check_images, check_labels
 from alu.data.dataset import Dataset
 from alu.errors import UsageError
 from alu.evaluation.assembly import assembled
-from alu.evaluation.cascade import Evaluation, attacked_block
+from alu.evaluation.cascade import Evaluation, attacked_block, settings_of
 from alu.evaluation.detection import detector_facts, harmless_changes
 from alu.evaluation.diagnostics import diagnose
+from alu.evaluation.probes import seen_traits
 from alu.evaluation.result import Result
-from alu.evaluation.subject import Subject
+from alu.evaluation.subject import Subject, device_of
 from alu.evaluation.suite import Entry, Plan, entries
 from alu.evaluation.work import Work
+from alu.models.cards import weight_hash
+from alu.modes import evaluating
 from alu.provenance import provenance
 from alu.threat import ThreatModel
 
@@ -31,6 +35,8 @@ GUIDES = 200
 """How many of the data set's first images serve as guides to attacks that imitate another class."""
 PROBED = 32
 """How many images the diagnostics look at."""
+LOOKED_AT = 8
+"""How many images tell what traits a subject has."""
 
 
 def evaluate(
@@ -89,6 +95,8 @@ def _prepared(
     extra: tuple[Entry, ...],
 ) -> tuple[Plan, Evaluation]:
     """Check everything that can be checked before the first attack."""
+    if choices[-1] < 1:
+        raise UsageError(f"evaluate needs a block_size of at least 1; it was given {choices[-1]}.")
     if not len(dataset):
         raise UsageError("There is nothing to evaluate on: the data set is empty.")
     if not 0 <= shard[0] < shard[1]:
@@ -98,19 +106,20 @@ def _prepared(
         raise UsageError(
             f"{len(dataset)} images are {blocks} blocks of {choices[-1]}, too few for {shard[1]} shards. Use fewer."
         )
-    device = _device(subject.model)
+    device = device_of(subject.model)
     images, labels = dataset.images.to(device), dataset.labels.to(device)
     check_images(images, "evaluate")
-    with torch.no_grad():
+    with torch.no_grad(), evaluating(subject.model, subject.classifier):
         classes = subject.logits(images[:2]).shape[1]
     check_labels(labels, len(images), classes, "evaluate")
-    plan = Plan(*choices, images[:GUIDES], labels[:GUIDES])
+    subject.traits = subject.declared.joined(seen_traits(subject, images[:LOOKED_AT], labels[:LOOKED_AT]))
+    plan = Plan(*choices, images[:GUIDES], labels[:GUIDES], other_networks(subject, dataset))
     chosen = [*entries(subject, plan), *extra]
     facts = {
         "subject": subject.as_json(), "data set": fingerprint(images, labels),
         "threat model": {**asdict(plan.threat), "bounds": list(plan.threat.bounds)},
         "suite": plan.suite, "budget": plan.budget, "seed": plan.seed, "shard": list(shard),
-        "block size": plan.batch_size, "attacks": [entry.name for entry in chosen],
+        "block size": plan.batch_size, "attacks": {entry.name: settings_of(entry.attack) for entry in chosen},
         "version": {key: value for key, value in provenance(plan.seed).items() if key in ("alu", "commit", "torch")},
     }  # fmt: skip
     folder = None if out is None else Path(out).with_name(Path(out).name + ".work")
@@ -119,13 +128,19 @@ def _prepared(
     return plan, Evaluation(subject, images, labels, numbers, chosen, plan.threat, work, plan.batch_size)
 
 
+def other_networks(subject: Subject, dataset: Dataset) -> tuple[torch.nn.Module, ...]:
+    """A bundled classifier for the same classes that is not the one under attack, where there is one."""
+    own = weight_hash(subject.classifier) if isinstance(subject.classifier, torch.nn.Module) else ""
+    for name in models.names("classifier"):
+        if tuple(models.card(name).classes) == tuple(dataset.classes):
+            other = models.load(name).to(device_of(subject.model))
+            if weight_hash(other) != own:
+                return (other,)
+    return ()
+
+
 def fingerprint(images: Tensor, labels: Tensor) -> str:
     """SHA-256 of the images and labels themselves."""
     digest = hashlib.sha256(images.detach().cpu().contiguous().numpy().tobytes())
     digest.update(labels.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _device(model: Any) -> torch.device:
-    parameter = next(iter(model.parameters()), None) if isinstance(model, torch.nn.Module) else None
-    return torch.device("cpu") if parameter is None else parameter.device

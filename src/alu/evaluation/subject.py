@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -11,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from alu.attacks.bpda import redrawn
-from alu.attacks.goals import fooled, logits_of
+from alu.attacks.goals import logits_of
 from alu.decision import Decision
 from alu.defense import Defense, batched_logits
 from alu.evaluation.result import Judged
@@ -39,7 +41,9 @@ class Subject:
         self.model = model
         self.name = name or described(model)
         self.defense: Defense | None = model if isinstance(model, Defense) else None
-        self.traits = self.defense.traits if self.defense is not None else Traits()
+        self.declared = self.defense.traits if self.defense is not None else Traits()
+        self.traits = self.declared
+        """What it is judged by: what it declares, joined with what is seen of it."""
         self.control = Blur(sigma=0.5)
         if self.defense is not None and self.defense.detector is not None:
             self.defense.detector.require_calibration()
@@ -69,6 +73,7 @@ class Subject:
                 "reference": self.defense.reference,
                 "purifier": purifier_facts(self.defense),
                 "detector": detector.description() if detector is not None else None,
+                "parts_sha256": parts_hash(self.defense),
             }
         return facts
 
@@ -104,16 +109,24 @@ class Subject:
         made.rise_other = [round(value, 4) for value in other.tolist()]
 
     def _resubmit(self, images: Tensor, labels: Tensor, made: Judged) -> None:
+        """Of all draws the worst outcome counts: wrong, else rejected, else right."""
         right = torch.zeros(len(images), device=images.device)
+        wrong, rejected = torch.zeros_like(right, dtype=torch.bool), torch.zeros_like(right, dtype=torch.bool)
         for draw in range(RESUBMISSIONS):
             # A defence whose draws follow the image answers the same image alike; another seed is a fresh draw.
             asked = redrawn(self.model, draw) if isinstance(self.model, nn.Module) else self.model
-            wrong = fooled(asked, images, labels)
-            right += (~wrong).float()
-            for place in wrong.nonzero().flatten().tolist():
-                if made.answer[place] == int(labels[place]):
-                    # Which wrong class it was matters less than that there was one.
-                    made.answer[place], made.accepted[place] = -1, True
+            answer, accepted = _answers(asked, images)
+            right += (accepted & (answer == labels)).float()
+            wrong |= accepted & (answer != labels)
+            rejected |= ~accepted
+        for place, label in enumerate(labels.tolist()):
+            if made.accepted[place] and made.answer[place] != label:
+                continue
+            if bool(wrong[place]):
+                # Which wrong class it was matters less than that there was one.
+                made.answer[place], made.accepted[place] = -1, True
+            elif bool(rejected[place]):
+                made.accepted[place] = False
         made.steady = (right / RESUBMISSIONS).tolist()
 
     @contextmanager
@@ -140,6 +153,21 @@ class Subject:
             handle.remove()
 
 
+def _answers(model: Any, images: Tensor) -> tuple[Tensor, Tensor]:
+    """What is answered, and whether anything is."""
+    if hasattr(model, "decide"):
+        decision: Decision = model.decide(images)
+        return decision.label, decision.accepted
+    answer = batched_logits(model, images).argmax(1)
+    return answer, torch.ones_like(answer, dtype=torch.bool)
+
+
+def device_of(model: Any) -> torch.device:
+    """Where a model's weights are."""
+    parameter = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
+    return torch.device("cpu") if parameter is None else parameter.device
+
+
 def described(model: Any) -> str:
     """A short name: a bundled model's own, a defence's parts, or the class."""
     if isinstance(model, Defense):
@@ -158,6 +186,19 @@ def purifier_facts(defense: Defense) -> dict[str, Any]:
     except ValueError:
         facts = {"name": type(defense.purifier).__name__}
     return {key: value for key, value in facts.items() if isinstance(value, str | int | float | bool | type(None))}
+
+
+def parts_hash(defense: Defense) -> str:
+    """SHA-256 of everything but the classifier: two defences that are fitted otherwise must not be taken for one."""
+    try:
+        about: Any = defense.purifier.description()
+    except ValueError:
+        about = repr(defense.purifier)
+    digest = hashlib.sha256(json.dumps([about, defense.grad_mode], sort_keys=True, default=repr).encode())
+    digest.update(weight_hash(defense.purifier).encode())
+    for name, tensor in sorted(defense.detector.fitted().items()) if defense.detector is not None else ():
+        digest.update(f"{name} {tensor.tolist()}".encode())
+    return digest.hexdigest()
 
 
 Model = Callable[[Tensor], Any]

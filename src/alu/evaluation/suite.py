@@ -12,6 +12,8 @@ from alu.attacks import BPDAEOT, FGSM, MIM, PGD, Attack, CWLinf
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import smoothly_purified
+from alu.attacks.goals import Model
+from alu.defense import Defense
 from alu.errors import UsageError, nearest
 from alu.evaluation.subject import Subject
 from alu.purifiers.base import Traits
@@ -25,8 +27,9 @@ OBLIGATIONS = {
     "detector": "attack that aims at the detector",
     "steps": "attack that follows the purifier's steps",
     "no-gradient": "attack without gradients",
-    "transfer": "images that carry over from another network",
+    "transfer": "images that carry over from simpler or other models",
     "draws": "gradients averaged over random draws",
+    "alone": "answers to each image alone (they change with the batch)",
 }
 
 
@@ -54,6 +57,8 @@ class Plan:
     batch_size: int
     guides: Tensor
     guide_labels: Tensor
+    others: tuple[Model, ...] = ()
+    """Other networks for the same classes, whose images may carry over."""
 
     def __post_init__(self) -> None:
         if self.suite not in SUITES:
@@ -78,7 +83,7 @@ def entries(subject: Subject, plan: Plan) -> list[Entry]:
     if plan.suite != "oblivious":
         chosen += _surrogate(subject, plan)
     if plan.suite == "adaptive":
-        chosen += _adaptive(plan)
+        chosen += _adaptive(subject.defense, plan)
     return chosen + random
 
 
@@ -93,6 +98,8 @@ def obliged(traits: Traits) -> list[str]:
         made += ["no-gradient", "transfer"]
     if traits.stochastic:
         made.append("draws")
+    if traits.batch_dependent:
+        made.append("alone")  # which no attack can meet
     return made
 
 
@@ -134,24 +141,30 @@ def _surrogate(subject: Subject, plan: Plan) -> list[Entry]:
     return made
 
 
-def _adaptive(plan: Plan) -> list[Entry]:
+def _adaptive(defense: Defense, plan: Plan) -> list[Entry]:
     """Everything that knows the defence; gradient searches before those that need none, so that masking shows."""
+    # Where a flagged image is rejected, raising the score wins nothing.
+    raising = ("detector",) if defense.rule == "alu" else ()
+    purifier = defense.purifier
+    following = ("steps",) if hasattr(purifier, "trajectory") or hasattr(purifier, "steps") else ()
     same: dict[str, Any] = {**plan.same, "steps": BUDGETS[plan.budget], "budget": plan.budget}
     guides: dict[str, Any] = {"guides": plan.guides, "guide_labels": plan.guide_labels}
+
+    carried = informed.Transfer(others=plan.others, **same)
 
     def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
         return Entry(name, "adaptive", about, attack, meets=meets)
 
     made = [
-        entry("decoy", informed.Decoy(**same), "writes a wrong label into the picture", "detector"),
-        entry("boost", informed.Boost(**same), "raises the true logit", "detector"),
+        entry("decoy", informed.Decoy(**same), "writes a wrong label into the picture", *raising),
+        entry("boost", informed.Boost(**same), "raises the true logit", *raising),
         entry("direct", informed.Direct(**same), "margin PGD on the deployed output", "white-box"),
         entry("pattern", informed.Pattern(**same), "raises another logit without lowering the true one"),
-        entry("trajectory", informed.Trajectory(**same), "follows the purifier's steps", "steps"),
+        entry("trajectory", informed.Trajectory(**same), "follows the purifier's steps", *following),
         entry("stealth", informed.Stealth(**same), "fools the purified answer under the threshold", "detector"),
         entry("match", informed.Match(**guides, **same), "looks like a clean image of another class"),
         entry("soft", informed.Soft(**same), "APGD on a smooth version of the decision", "white-box"),
-        entry("transfer", informed.Transfer(**same), "images of simpler models, at several strengths", "transfer"),
+        entry("transfer", carried, "images of simpler and other models, at several strengths", "transfer"),
         entry("query", informed.Query(**same), "Square and a hard-label search", "no-gradient"),
     ]
     return made

@@ -25,6 +25,9 @@ PURIFIERS = {
 """The readings each purifier has; a projection has no reconstruction."""
 NAMES = ("Decoy", "Boost", "Direct", "Pattern", "Trajectory", "Stealth", "Match", "Soft", "Transfer", "Query")
 BUDGET = "quick"
+VERSIONS = {"Pattern": 2, "Decoy": 2, "Soft": 2, "Query": 2}
+"""Attacks that have become stronger: pattern looks for its case first, decoy refreshes what is deployed, soft and query
+know the detector under abstain and attack images that their twin gets wrong."""
 
 
 def cells(material: Material) -> list[Cell]:
@@ -34,9 +37,8 @@ def cells(material: Material) -> list[Cell]:
         for reading in readings:
             for name in ("clean", "surrogate PGD-20", *NAMES):
                 run = partial(_cell, material, purifier, reading, name)
-                # Version 2 of pattern looks for its case first.
-                version = 2 if name == "Pattern" else 1
-                made.append(Cell(f"{purifier}, {reading}/{name}", run, (CLASSIFIER, purifier), version))
+                key = f"{purifier}, {reading}/{name}"
+                made.append(Cell(key, run, (CLASSIFIER, purifier), VERSIONS.get(name, 1)))
     return made
 
 

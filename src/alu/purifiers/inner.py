@@ -38,12 +38,12 @@ class InnerVAE(LatentVAE):
         return super().purify(images, "surrogate" if grad_mode == "bpda" else grad_mode, reconstruct=reconstruct)
 
     def _through_encoder(self, images: Tensor, draw: int) -> Tensor:
-        padded = self._padded(images)
+        padded = self.padded(images)
         return self.read(self.start_code(padded, draw) if self.start == "sampled" else self.codec.encode(padded)[0])
 
     def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
         with torch.no_grad():
-            output = self.read(self.code(self._padded(images)))
+            output = self.read(self.code(self.padded(images)))
             return Purification(output, self.reconstruct(images) if reconstruct else None)
 
     @staticmethod
@@ -51,5 +51,6 @@ class InnerVAE(LatentVAE):
         return images
 
     @staticmethod
-    def _cropped(output: Tensor, images: Tensor) -> Tensor:
+    def cropped(output: Tensor, images: Tensor) -> Tensor:
+        """Features as they are: they are no images, and have no margin."""
         return output

@@ -137,9 +137,9 @@ class LatentVAE(Purifier):
         return self._through_encoder(images, draw=0)
 
     def _through_encoder(self, images: Tensor, draw: int) -> Tensor:
-        padded = self._padded(images)
+        padded = self.padded(images)
         code = self.start_code(padded, draw) if self.start == "sampled" else self.codec.encode(padded)[0]
-        return self._cropped(self.codec.decode(code), images)
+        return self.cropped(self.codec.decode(code), images)
 
     def code(self, images: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
         """z_N of (padded) images, without a graph."""
@@ -157,14 +157,14 @@ class LatentVAE(Purifier):
     def outputs(self, images: Tensor, counts: Sequence[int]) -> list[Tensor]:
         """What is there after each of these numbers of steps, none above `steps`, from one descent. With a constant
         rate it is what a purifier with so many steps hands out; a falling rate has fallen less by then."""
-        padded = self._padded(images)
+        padded = self.padded(images)
         kept: dict[int, Tensor] = {}
         step = 0
 
         def visit(code: Tensor) -> None:
             nonlocal step
             if step in wanted:
-                kept[step] = self._clipped(self._cropped(self.problem.output(code), images))
+                kept[step] = self._clipped(self.cropped(self.problem.output(code), images))
             step += 1
 
         wanted, start = set(counts), self.start_code(padded)
@@ -180,16 +180,16 @@ class LatentVAE(Purifier):
         return Adam(self.lr, self.schedule, self.steps, like.detach(), betas=(0.9, 0.99))
 
     def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
-        padded = self._padded(images)
+        padded = self.padded(images)
         first: list[Tensor] = []
         with torch.no_grad():
             final = self.code(padded, first)
-            output = self._cropped(self.codec.decode(final), images)
+            output = self.cropped(self.codec.decode(final), images)
             again = None
             if reconstruct:
                 # With the encoder's start the first step has already decoded z_0; with none, z_N is z_0.
                 if self.start == "encoder":
-                    again = self._cropped(first[0], images) if first else output
+                    again = self.cropped(first[0], images) if first else output
                 else:
                     again = self.reconstruct(images)
         return Purification(self._clipped(output), None if again is None else self._clipped(again))
@@ -200,14 +200,14 @@ class LatentVAE(Purifier):
         if grad_mode == "surrogate":
             value = self._exact(images.detach(), False).purified
             return Purification(replace(self.smooth(images), value), again)
-        padded = self._padded(images)
+        padded = self.padded(images)
         if grad_mode == "implicit":
             found = self.code(padded.detach())
             output: Tensor = Implicit.apply(padded, found, self.problem, 40, 1e-3)  # type: ignore[no-untyped-call]
         else:
             start = self.start_code(padded)
             output = Unrolled.apply(padded, start, self._descent(start))  # type: ignore[no-untyped-call]
-        return Purification(self._clipped(self._cropped(output, images)), again)
+        return Purification(self._clipped(self.cropped(output, images)), again)
 
     def _descent(self, start: Tensor) -> Descent:
         """What `unrolled` differentiates: itself if it is gradient descent, else its gradient-descent twin."""
@@ -226,7 +226,7 @@ class LatentVAE(Purifier):
             known[key] = stable_rate(problem, torch.zeros_like(start[:1]))
         return known[key]
 
-    def _padded(self, images: Tensor) -> Tensor:
+    def padded(self, images: Tensor) -> Tensor:
         """Images padded at the right and below to what the VAE's stride can divide."""
         expected = getattr(self.vae, "channels", images.shape[1])
         if images.shape[1] != expected:
@@ -236,7 +236,8 @@ class LatentVAE(Purifier):
         return F.pad(images, (0, right, 0, down), mode="replicate") if down or right else images
 
     @staticmethod
-    def _cropped(output: Tensor, images: Tensor) -> Tensor:
+    def cropped(output: Tensor, images: Tensor) -> Tensor:
+        """An output of padded images, without the margin."""
         return output[:, :, : images.shape[2], : images.shape[3]]
 
     def description(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -13,6 +14,10 @@ from alu.attacks.adaptive.view import GoalMaker, Level, View, levels, require_ev
 from alu.attacks.base import Attack
 from alu.attacks.goals import Goal, fooled
 from alu.attacks.gradient import GradientAttack
+from alu.errors import UsageError, nearest
+
+RESTARTS = {"quick": 1, "standard": 1, "full": 3}
+"""Random starts of each search, by budget."""
 
 
 class AdaptiveAttack(Attack):
@@ -36,25 +41,38 @@ class AdaptiveAttack(Attack):
         lattice: bool = False,
     ) -> None:
         super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, lattice=lattice)
+        if budget not in RESTARTS:
+            raise UsageError(f"There is no budget {budget!r}. {nearest(budget, list(RESTARTS))}")
         self.steps, self.budget, self.levels = steps, budget, levels
 
     @abstractmethod
     def tries(self, defense: Any) -> Iterable[Attack]:
         """The searches to make, in order."""
 
+    def last_tries(self, defense: Any) -> Iterable[Attack]:
+        """Attacks of a length that no setting changes, made when all else has failed."""
+        return ()
+
     def run(self, model: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """For each image the first try that the deployed defence gets wrong, else the last one."""
         require_evidence(model, type(self).__name__)
         found = images.clone()
         standing = (~fooled(model, images, labels)).nonzero().flatten()
-        for attack in self.tries(model):
+        for attack in chain(self.tries(model), self.last_tries(model)):
             if not len(standing):
                 break
             named = [numbers[position] for position in standing.tolist()]
-            tried = attack(model, images[standing], labels[standing], numbers=named)
+            tried = self._allowed(attack(model, images[standing], labels[standing], numbers=named), images[standing])
             found[standing] = tried
             standing = standing[~fooled(model, tried, labels[standing])]
         return found
+
+    @property
+    def same(self) -> dict[str, Any]:
+        """Settings that attacks of other kinds share with this one."""
+        return {
+            "norm": self.threat.norm, "eps": self.threat.eps, "seed": self.seed, "batch_size": self.batch_size,
+        }  # fmt: skip
 
     def chosen_levels(self, defense: Any) -> list[Level]:
         """The gradients to try on this defence."""
@@ -64,7 +82,8 @@ class AdaptiveAttack(Attack):
         """A gradient search with this attack's threat, steps and seed."""
         basic: dict[str, Any] = {
             "norm": self.threat.norm, "eps": self.threat.eps, "steps": self.steps, "seed": self.seed,
-            "keep": "fooled", "batch_size": self.batch_size,
+            "keep": "fooled", "batch_size": self.batch_size, "lattice": self.lattice,
+            "restarts": RESTARTS[self.budget],
         }  # fmt: skip
         return Aimed(make, type(self).__name__, **{**basic, **settings})
 

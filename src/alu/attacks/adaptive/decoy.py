@@ -57,7 +57,7 @@ class Decoy(AdaptiveAttack):
         """(a) for each target, then (b) and (c) at each level."""
         for rank in range(self.targets):
             yield self.search(partial(WrongLabel, rank=rank), keep="last")
-        chosen = self.chosen_levels(defense)
-        yield self.search(partial(WrongRise, level=chosen[0], through=False))
-        for level in chosen:
+        # Π is not differentiated, so the deployed one costs no more than its forward steps.
+        yield self.search(partial(WrongRise, level=Level("bpda"), through=False))
+        for level in self.chosen_levels(defense):
             yield self.search(partial(WrongRise, level=level, through=True))

@@ -66,10 +66,10 @@ class LookAlike(ViewGoal):
             seen = self.view.evidence(images)
         far = (seen.pre_logits - self.logits).square().sum(1) + (seen.post_logits - self.logits).square().sum(1)
         if self.features is not None:
-            size = self.features.square().sum(1).clamp_min(1e-6)
+            size = self.features.flatten(1).square().sum(1).clamp_min(1e-6)
             scale = self.logits.square().sum(1)
             for tensor in inner:
-                far = far + scale * (tensor - self.features).square().sum(1) / size
+                far = far + scale * (tensor - self.features).flatten(1).square().sum(1) / size
         return -far
 
 

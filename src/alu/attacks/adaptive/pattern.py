@@ -88,7 +88,8 @@ class Pattern(AdaptiveAttack):
                 left = (~done).nonzero().flatten()
                 if not len(left):
                     break
-                tried = attack(model, images[left], labels[left], numbers=[numbers[place] for place in left.tolist()])
+                named = [numbers[place] for place in left.tolist()]
+                tried = self._allowed(attack(model, images[left], labels[left], numbers=named), images[left])
                 wrong = fooled(model, tried, labels[left])
                 with torch.no_grad():
                     won = wrong & case_three(clean[left], view.before(tried), labels[left])

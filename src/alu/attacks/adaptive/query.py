@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from alu.attacks.adaptive.base import AdaptiveAttack
-from alu.attacks.adaptive.soft import SoftOutput
+from alu.attacks.adaptive.soft import OnSoft, SoftOutput, soft_as_deployed
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import Level, twin
 from alu.attacks.base import Attack
@@ -15,23 +15,24 @@ from alu.attacks.base import Attack
 class Query(AdaptiveAttack):
     """Square on the soft output and HopSkipJump on the hard label of a twin with at most `twin_steps` latent steps.
 
-    Both are judged on the deployed defence. They come from the extra `attacks`.
+    Both are judged on the deployed defence. They come from the extra `attacks`. Square asks `queries` times, by default
+    500, 1,000 or 5,000 with the budget.
     """
 
-    def __init__(self, *, queries: int = 500, twin_steps: int = 5, **settings: Any) -> None:
+    def __init__(self, *, queries: int | None = None, twin_steps: int = 5, **settings: Any) -> None:
         super().__init__(**settings)
-        self.queries, self.twin_steps = queries, twin_steps
+        self.queries = {"quick": 500, "standard": 1_000, "full": 5_000}[self.budget] if queries is None else queries
+        self.twin_steps = twin_steps
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Square first; the hard-label search where the budget allows."""
         from alu.attacks.autoattack import Square
         from alu.attacks.decision_based import HopSkipJump
 
-        same: dict[str, Any] = {
-            "norm": self.threat.norm, "eps": self.threat.eps, "seed": self.seed, "batch_size": self.batch_size,
-        }  # fmt: skip
+        same = self.same
         level = Level("blind", self.twin_steps)
         for temperature in (0.05, 1.0):
-            yield OnAnother(SoftOutput(defense, level, temperature), Square(queries=self.queries, **same))
+            deeper = soft_as_deployed(defense, level, temperature)
+            yield OnSoft(SoftOutput(defense, level, temperature), Square(queries=self.queries, **same), deeper)
         if self.budget != "quick":
-            yield OnAnother(twin(defense, level), HopSkipJump(**same))
+            yield OnAnother(twin(defense, level), HopSkipJump(**same), defense)

@@ -21,12 +21,14 @@ SCALE = 5.0
 class SoftOutput(nn.Module):
     """g * Δ/c_Δ + (1 - g) * Π/c_Π with g = sigmoid((s - τ) / (temperature * τ)); c are each image's own deviations.
 
-    Under "abstain" the first branch is flat, since a flagged image is not answered; under "purified" g is 0.
+    Under "purified" g is 0. Under "abstain" a flagged image is not answered, so that nothing is won: the first branch
+    says `label`, the true class of all images of a call; without it, nothing.
     """
 
     def __init__(self, defense: Any, level: Level, temperature: float) -> None:
         super().__init__()
         self.view, self.temperature = View(defense, level, "Soft"), temperature
+        self.label: int | None = None
         self.classes = 0
         """How many the last call saw."""
         self.anchor = nn.Parameter(torch.zeros(()), requires_grad=False)
@@ -41,19 +43,59 @@ class SoftOutput(nn.Module):
             return after
         above = self.view.excess(seen) / (self.temperature * self.view.room(seen))
         gate = torch.sigmoid(above)[:, None].to(after)
-        return (1 - gate) * after + (gate * standard(seen.change) if rule == "alu" else 0.0)
+        if rule == "alu":
+            # A twin without steps changes nothing: what float noise is left must not drown the other branch.
+            least = 0.01 * seen.post_logits.detach().std(1, keepdim=True)
+            return (1 - gate) * after + gate * standard(seen.change, least)
+        resisted = torch.zeros_like(after)
+        if self.label is not None:
+            resisted[:, self.label] = SCALE
+        return (1 - gate) * after + gate * resisted
 
 
-def standard(logits: Tensor) -> Tensor:
-    """Logits of one image, centred and brought to the common scale; the scale itself is not differentiated."""
+def standard(logits: Tensor, least: Tensor | float = 1e-6) -> Tensor:
+    """Logits of one image, centred and brought to the common scale, which is not differentiated; deviations below
+    `least` are not blown up."""
     centred = logits - logits.mean(1, keepdim=True)
-    return SCALE * centred / centred.detach().std(1, keepdim=True).clamp_min(1e-6)
+    floor = torch.as_tensor(least, device=logits.device, dtype=logits.dtype).clamp_min(1e-6)
+    return SCALE * centred / torch.maximum(centred.detach().std(1, keepdim=True), floor)
+
+
+class OnSoft(OnAnother):
+    """An attack on a soft output; under "abstain" class by class, because the output must know what is right."""
+
+    def made(self, source: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        """The soft output's adversarial images."""
+        found = images.clone()
+        for places in self._told(source, labels):
+            named = [numbers[place] for place in places.tolist()]
+            found[places] = super().made(source, images[places], labels[places], named)
+        return found
+
+    def idle(self, source: Any, images: Tensor, labels: Tensor) -> Tensor:
+        """Where the soft output is wrong before anything is done."""
+        found = torch.zeros(len(images), dtype=torch.bool, device=images.device)
+        for places in self._told(source, labels):
+            found[places] = super().idle(source, images[places], labels[places])
+        return found
+
+    @staticmethod
+    def _told(source: SoftOutput, labels: Tensor) -> Iterable[Tensor]:
+        """Positions to attack together; the output is told their label while they are."""
+        if source.view.twin.rule != "abstain":
+            yield torch.arange(len(labels), device=labels.device)
+            return
+        for label in sorted(set(labels.tolist())):
+            source.label = int(label)
+            yield (labels == label).nonzero().flatten()
+        source.label = None
 
 
 class Soft(AdaptiveAttack):
-    """Margin PGD, APGD-CE and targeted APGD on the soft output, at several temperatures.
+    """Margin PGD, APGD-CE and targeted APGD on the soft output, at several temperatures; at the end, but for budget
+    "quick", all of AutoAttack on the cheapest one: what a bare classifier has to face, a defence has to face too.
 
-    APGD comes from the extra `attacks`; the margin search is our own.
+    APGD and AutoAttack come from the extra `attacks`; the margin search is our own.
     """
 
     def __init__(self, *, temperatures: Sequence[float] = (0.05, 0.25, 1.0), **settings: Any) -> None:
@@ -64,13 +106,28 @@ class Soft(AdaptiveAttack):
         """Every temperature at each level, the search that needs nothing else first."""
         from alu.attacks.autoattack import APGDCE, APGDT
 
-        same: dict[str, Any] = {
-            "norm": self.threat.norm, "eps": self.threat.eps, "seed": self.seed, "batch_size": self.batch_size,
-        }  # fmt: skip
+        same = self.same
         for level in self.chosen_levels(defense):
             outputs = [SoftOutput(defense, level, temperature) for temperature in self.temperatures]
-            for output in outputs:
-                yield OnAnother(output, CWLinf(steps=self.steps, **same))
-                yield OnAnother(output, APGDCE(steps=2 * self.steps, **same))
+            deeper = [soft_as_deployed(defense, level, temperature) for temperature in self.temperatures]
+            for output, other in zip(outputs, deeper, strict=True):
+                yield OnSoft(output, CWLinf(steps=self.steps, **same))
+                yield OnSoft(output, APGDCE(steps=2 * self.steps, **same), other)
             if self.budget != "quick" and outputs[0].classes >= 4:  # its loss compares four logits
-                yield OnAnother(outputs[0], APGDT(steps=self.steps, targets=3, **same))
+                yield OnSoft(outputs[0], APGDT(steps=self.steps, targets=3, **same), deeper[0])
+
+    def last_tries(self, defense: Any) -> Iterable[Attack]:
+        """AutoAttack at the first level and the middle temperature."""
+        from alu.attacks.autoattack import AutoAttack
+
+        if self.budget != "quick":
+            temperature = self.temperatures[len(self.temperatures) // 2]
+            yield OnSoft(SoftOutput(defense, self.chosen_levels(defense)[0], temperature), AutoAttack(**self.same))
+
+
+def soft_as_deployed(defense: Any, level: Level, temperature: float) -> SoftOutput | None:
+    """The soft output of all the steps that are deployed, where `level` has fewer."""
+    if level.steps is None or level.steps >= int(getattr(defense.purifier, "steps", 0)):
+        return None
+    mode = "surrogate" if level.grad_mode == "unrolled" else level.grad_mode
+    return SoftOutput(defense, Level(mode, None), temperature)

@@ -104,17 +104,19 @@ def on_manifold(defense: Any, images: Tensor, labels: Tensor, *, level: Level, s
         with torch.no_grad():
             purified: Tensor = defense.purifier(images)
         return purified
+    # A VAE wants sides that its strides divide: the purifier pads, and cuts the margin off again.
+    wide = defense.purifier.padded(images)
     with torch.no_grad():
-        code = codec.encode(images)[0]
+        code = codec.encode(wide)[0]
     mean, square = torch.zeros_like(code), torch.zeros_like(code)
     for _ in range(steps):
         code = code.detach().requires_grad_(True)
-        output = codec.decode(code)
+        output = defense.purifier.cropped(codec.decode(code), images)
         far = (output - images).flatten(1).square().sum(1)
         lead = margin(defense.logits(output.clamp(0.0, 1.0)), labels)
         gradient = gradient_of((lead.clamp(max=2.0) - far).sum(), code, "Stealth")
         mean, square = 0.9 * mean + 0.1 * gradient, 0.9 * square + 0.1 * gradient.square()
         code = code + 0.05 * mean / (square.sqrt() + 1e-8)
     with torch.no_grad():
-        found: Tensor = codec.decode(code)
+        found: Tensor = defense.purifier.cropped(codec.decode(code), images)
     return found

@@ -12,7 +12,19 @@ from torch import Tensor
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
 from alu.attacks.adaptive.view import Level, View
 from alu.attacks.base import Attack
+from alu.attacks.bpda import shallow
 from alu.attacks.goals import gradient_of, margin
+
+
+def _shorter(purifier: Any, stations: int) -> list[Any]:
+    """The purifier stopped at evenly spaced steps, itself last; alone where it makes no steps."""
+    steps = int(getattr(purifier, "steps", 0))
+    made = []
+    for number in range(1, min(stations, steps)):
+        part = shallow(purifier)
+        part.steps = round(number * steps / min(stations, steps))
+        made.append(part)
+    return [*made, purifier]
 
 
 class AlongTheWay(ViewGoal):
@@ -43,7 +55,10 @@ class AlongTheWay(ViewGoal):
         purifier = self.view.twin.purifier
         path = getattr(purifier, "trajectory", None)
         with torch.no_grad():
-            return [purifier(images)] if path is None else path(images.detach(), self.stations)
+            if path is not None:
+                visited: list[Tensor] = path(images.detach(), self.stations)
+                return visited
+            return [part(images) for part in _shorter(purifier, self.stations)]
 
     def _stand_in(self, images: Tensor, station: Tensor) -> Tensor:
         """What carries a station's gradient: the image itself or, if wished or if stations are no images, D(E(x))."""

@@ -10,20 +10,40 @@ from torch import Tensor
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.base import Attack
-from alu.attacks.goals import Model
+from alu.attacks.goals import Model, fooled
 from alu.attacks.gradient import MIM, PGD
 
 
 class OnAnother(Attack):
-    """An attack that is made on `source`, whatever model it is called with."""
+    """An attack that is made on `source`, whatever model it is called with.
 
-    def __init__(self, source: Model, attack: Attack) -> None:
+    Libraries do not touch an image that the source gets wrong to begin with, though what is deployed may be right about
+    it; such an image is attacked on `deeper`, a source closer to what is deployed, where there is one.
+    """
+
+    def __init__(self, source: Model, attack: Attack, deeper: Model | None = None) -> None:
         super().__init__(norm=attack.threat.norm, eps=attack.threat.eps, batch_size=attack.batch_size)
-        self.source, self.attack = source, attack
+        self.source, self.attack, self.deeper = source, attack, deeper
 
     def run(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """The source's adversarial images."""
-        return self.attack(self.source, images, labels, numbers=numbers)
+        if self.deeper is None:
+            return self.made(self.source, images, labels, numbers)
+        idle, found = self.idle(self.source, images, labels), images.clone()
+        for source, chosen in ((self.source, ~idle), (self.deeper, idle)):
+            places = chosen.nonzero().flatten()
+            if len(places):
+                named = [numbers[place] for place in places.tolist()]
+                found[places] = self.made(source, images[places], labels[places], named)
+        return found
+
+    def made(self, source: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        """Adversarial images of one source."""
+        return self.attack(source, images, labels, numbers=numbers)
+
+    def idle(self, source: Model, images: Tensor, labels: Tensor) -> Tensor:
+        """Where the source is wrong before anything is done [N]."""
+        return fooled(source, images, labels)
 
 
 class Transfer(AdaptiveAttack):
@@ -56,7 +76,10 @@ class Transfer(AdaptiveAttack):
                     yield OnAnother(source, PGD(eps=eps, steps=self.steps, stop_when_fooled=stop, **same))
                 if self.budget != "quick":
                     yield OnAnother(source, MIM(eps=eps, steps=self.steps, **same))
-        if self.budget == "full":
-            from alu.attacks.autoattack import AutoAttack
 
-            yield OnAnother(defense.logits, AutoAttack(eps=self.threat.eps, **same))
+    def last_tries(self, defense: Any) -> Iterable[Attack]:
+        """AutoAttack on the classifier."""
+        from alu.attacks.autoattack import AutoAttack
+
+        if self.budget == "full":
+            yield OnAnother(defense.logits, AutoAttack(**self.same))

@@ -44,7 +44,8 @@ def levels(defense: Any, budget: str = "standard") -> list[Level]:
     quick = [Level("surrogate", 0), Level("unrolled", min(5, deployed))]
     if budget == "quick":
         return quick
-    more = [*quick, Level("surrogate", None), Level("bpda", None)]
+    one = [Level("unrolled", 1)] if deployed > 1 else []
+    more = [*quick, *one, Level("surrogate", None), Level("bpda", None)]
     if budget == "full" and deployed > 5:
         more.append(Level("unrolled", None))
     return more

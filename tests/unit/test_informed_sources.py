@@ -1,0 +1,189 @@
+"""What informed attacks aim at, and what an evaluation makes of them: mistakes that would make an opponent weaker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from alu import Defense
+from alu.attacks import PGD, CWLinf
+from alu.attacks.adaptive import Stealth
+from alu.attacks.adaptive.soft import OnSoft, SoftOutput, standard
+from alu.attacks.adaptive.transfer import OnAnother
+from alu.attacks.adaptive.view import Level, levels
+from alu.attacks.base import Attack
+from alu.attacks.catalog import make_attack
+from alu.attacks.goals import fooled
+from alu.attacks.lattice import to_lattice
+from alu.detectors import LogitShift
+from alu.errors import AluError, UsageError
+from alu.evaluation.run import evaluate, other_networks
+from alu.evaluation.subject import Subject
+from alu.evaluation.suite import Entry
+from alu.purifiers import Blur
+from alu.threat import ThreatModel
+from tests.unit.toys import CLASSES, Toy, toy_data, toy_defense, toy_images, toy_vae
+
+THREAT = ThreatModel("Linf", 0.05)
+
+
+class Nudged(Attack):
+    """Moves every image a little, and remembers which source it was made on."""
+
+    def __init__(self) -> None:
+        super().__init__(eps=0.05)
+        self.asked: list[tuple[Any, int]] = []
+
+    def run(self, model: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        self.asked.append((model, len(images)))
+        return (images + 0.01).clamp(0, 1)
+
+
+def test_images_that_the_source_gets_wrong_are_attacked_on_a_deeper_one() -> None:
+    data, attack = toy_data(8), Nudged()
+    labels = data.labels.clone()
+    labels[:3] = (labels[:3] + 1) % CLASSES  # the source is wrong about these
+    shallow, deep = Toy(), Toy()
+    OnAnother(shallow, attack, deep)(Toy(), data.images, labels)
+    assert [(source is shallow, count) for source, count in attack.asked] == [(True, 5), (False, 3)]
+
+
+def flagging(factor: float) -> Defense:
+    """A defence with rule abstain whose threshold is `factor` times the calibrated one."""
+    defense = toy_defense("abstain")
+    assert isinstance(defense.detector, LogitShift)
+    defense.detector.restore({name: factor * values for name, values in defense.detector.fitted().items()})
+    return defense
+
+
+def test_under_abstain_a_flagged_image_is_not_won() -> None:
+    data = toy_data(6)
+    wrong = (data.labels + 1) % CLASSES
+    for factor, won in ((1e-4, False), (1e4, True)):
+        output = SoftOutput(flagging(factor), Level(), 0.05)
+        # Π is wrong about every one of these labels; only what is not flagged is an answer.
+        assert bool((OnSoft(output, CWLinf()).idle(output, data.images, wrong) == won).all())
+        assert output.label is None
+
+
+def test_attacks_under_abstain_are_told_one_class_at_a_time() -> None:
+    attack, data = Nudged(), toy_data(8)
+    output = SoftOutput(flagging(1.0), Level(), 0.25)
+    found = OnSoft(output, attack)(Toy(), data.images, data.labels)
+    assert [count for _, count in attack.asked] == data.labels.bincount()[data.labels.bincount() > 0].tolist()
+    assert bool((found != data.images).flatten(1).any(1).all())
+
+
+def test_noise_in_a_change_of_nothing_does_not_drown_the_gradient() -> None:
+    defense, images = toy_defense("alu", "reconstruction"), toy_images(4)
+    output = SoftOutput(defense, Level("surrogate", 0), 1.0)
+    found = []
+    for answer in (output, lambda at: standard(output.view.evidence(at).post_logits)):
+        at = images.clone().requires_grad_(True)
+        logits = answer(at)
+        (gradient,) = torch.autograd.grad(logits[:, 0].sum() - logits[:, 1].sum(), at)
+        found.append(gradient.flatten(1))
+    # With Δ = 0 the gate's branch is flat: what is left is the other branch, smaller.
+    assert float(torch.cosine_similarity(*found).min()) > 0.99
+
+
+def test_the_deployed_number_of_steps_is_attacked_from_several_sides() -> None:
+    chosen = [str(level) for level in levels(Defense(Toy(), toy_vae(steps=20), rule="purified"))]
+    assert chosen == ["surrogate, N=0", "unrolled, N=5", "unrolled, N=1", "surrogate", "bpda"]
+
+
+def test_sides_that_a_vae_cannot_divide() -> None:
+    class Wide(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            return Toy()(images[:, :, :8, :8])
+
+    images = torch.rand((4, 3, 10, 10), generator=torch.Generator().manual_seed(0))
+    defense = Defense(Wide(), toy_vae(steps=1), LogitShift(0.05), "abstain", "input").calibrate(
+        torch.rand((60, 3, 10, 10), generator=torch.Generator().manual_seed(1))
+    )
+    labels = defense.decide(images).label
+    found = Stealth(eps=0.05, steps=2, budget="quick", weights=(1.0,))(defense, images, labels)
+    assert bool(THREAT.contains(found, images).all())
+
+
+def test_a_success_survives_rounding() -> None:
+    defense, data = toy_defense(), toy_data(20)
+    pixels = (data.images * 255).round() / 255
+    labels = defense.decide(pixels).label
+    for name in ("decoy", "pattern", "boost"):
+        attack = make_attack(name, eps=2 / 255, steps=6, budget="quick", lattice=True)
+        found = attack(defense, pixels, labels)
+        torch.testing.assert_close(found, to_lattice(found, pixels, attack.threat))
+        free = make_attack(name, eps=2 / 255, steps=6, budget="quick")(defense, pixels, labels)
+        rounded = to_lattice(free, pixels, attack.threat)
+        assert int(fooled(defense, found, labels).sum()) >= int(fooled(defense, rounded, labels).sum())
+
+
+@pytest.mark.parametrize("name", ["decoy", "hopskipjump", "pgd"])
+def test_labels_that_no_class_has(name: str) -> None:
+    with pytest.raises(AluError, match="label"):
+        make_attack(name, eps=0.05)(toy_defense(), toy_images(2), torch.tensor([0, CLASSES]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"steps": "abc"}, "of type int; it was given 'abc'"),
+        ({"steps": 2.5}, "of type int; it was given 2.5"),
+        ({"random_start": 3}, "of type bool"),
+        ({"step_size": "big"}, r"of type float \| None"),
+    ],
+)
+def test_settings_of_another_type(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        make_attack("pgd", **settings)
+
+
+def test_an_unknown_budget_of_an_attack() -> None:
+    with pytest.raises(UsageError, match="no budget 'quik'"):
+        make_attack("decoy", budget="quik")
+
+
+def test_two_fits_of_one_defence_are_not_taken_for_one() -> None:
+    known = Subject(toy_defense()).as_json()
+    assert Subject(toy_defense()).as_json() == known
+    other = Subject(Defense(Toy(), Blur(0.5), LogitShift(0.05)).calibrate(toy_images(60, seed=10))).as_json()
+    assert {key for key in known if known[key] != other[key]} == {"parts_sha256"}
+    wider = Subject(Defense(Toy(), Blur(0.7), LogitShift(0.05)).calibrate(toy_images(60, seed=9))).as_json()
+    assert wider["parts_sha256"] != known["parts_sha256"]
+
+
+def test_an_attack_that_breaks_is_noted_and_the_result_incomplete() -> None:
+    class Broken(PGD):
+        def run(self, *_: Any) -> Tensor:
+            raise RuntimeError("sides do not fit")
+
+    extra = (Entry("broken", "adaptive", "", Broken(), whole=True),)
+    result = evaluate(toy_defense(), toy_data(4), THREAT, "adaptive", "quick", extra=extra, diagnostics=False)
+    assert result.attacks[-1].failed == "It broke: RuntimeError: sides do not fit"
+    assert result.unmet == ["broken could not run"]
+
+
+def test_a_model_in_train_mode_is_judged_as_it_was_given() -> None:
+    model = nn.Sequential(nn.BatchNorm2d(3), Toy()).train()
+    evaluate(model, toy_data(6), THREAT, "oblivious", "quick", diagnostics=False)
+    assert int(model[0].num_batches_tracked) == 0  # type: ignore[arg-type]
+    assert model.training
+
+
+def test_blocks_of_nothing() -> None:
+    with pytest.raises(UsageError, match="block_size of at least 1"):
+        evaluate(Toy(), toy_data(2), THREAT, block_size=0)
+
+
+def test_other_networks_are_of_the_same_classes_and_not_the_one_under_attack() -> None:
+    from alu import data, models
+
+    sample = data.sample("test").take([0])
+    (other,) = other_networks(Subject(models.load("cifar10-standard")), sample)
+    assert Subject(other).name != "cifar10-standard"
+    assert other_networks(Subject(Toy()), toy_data(2)) == ()

@@ -113,6 +113,31 @@ def test_gairat_weights_by_hand() -> None:
     assert weights.tolist() == pytest.approx([3 * w / sum(raw) for w in raw], rel=1e-3)
 
 
+def test_gairat_by_hand() -> None:
+    given = batch(0.4, 0.5 + 0.6 * EPS, 0.9, labels=(0, 0, 0))
+    # Mistaken at once, after three steps of eps/4, never; all end eps lower. During the warm-up all weigh the same.
+    each = [entropy(10 * (mean - EPS - 0.5)) for mean in (0.4, 0.5 + 0.6 * EPS, 0.9)]
+    raw = [(1 + math.tanh(5 * (1 - 2 * steps / 10))) / 2 for steps in (0, 3, 10)]
+    for done, weights in ((0.2, [1 / 3] * 3), (0.8, [weight / sum(raw) for weight in raw])):
+        given.done = done
+        loss, _ = Gairat(steps=10, step_size=EPS / 4, start=0.0).loss(Brightness(), given)
+        wanted = sum(weight * value for weight, value in zip(weights, each, strict=True))
+        assert float(loss.detach()) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_fat_by_hand() -> None:
+    given = batch(0.5 + 0.6 * EPS, 0.9, labels=(0, 0))
+    given.done = 0.3  # of the patience that grows from 0 to 3: one step
+    loss, _ = Friendly(steps=10, step_size=EPS / 4, start=0.0).loss(Brightness(), given)
+    wanted = (entropy(10 * (0.6 * EPS - EPS)) + entropy(10 * (0.4 - EPS))) / 2
+    assert float(loss.detach()) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_fat_grows_patient() -> None:
+    objective = Friendly(patience=3)
+    assert [objective.patience_at(done) for done in (0.0, 0.24, 0.25, 0.5, 0.75, 1.0)] == [0, 0, 1, 2, 3, 3]
+
+
 def test_friendly_images_stop_after_the_first_mistake() -> None:
     given = batch(0.5 + 0.6 * EPS, labels=(0,))
     steps = {}

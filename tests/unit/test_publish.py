@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,14 @@ from torch import Tensor, nn
 
 from alu import data, models
 from alu.errors import UsageError
+from alu.storage import read_json, write_json
 from alu.training import measures, publish
+from alu.training.adversarial import AdversarialTraining
+from alu.training.checkpoint import Progress, save_checkpoint
+from alu.training.loop import Run
 from alu.training.measures import Measured
 from alu.training.recipes import RECIPES, recipe, seeded
+from alu.training.settings import Settings
 from tests.contracts.parts import images_like
 from tests.unit.test_objectives import Brightness
 from tests.unit.toys import Toy, toy_data
@@ -95,11 +101,37 @@ def test_every_recipe_of_the_zoo_has_its_measure() -> None:
     assert {name for name, kind in kinds.items() if kind == "through_vae"} == {
         "cifar10-unified", "cifar100-unified", "tiny-imagenet-unified", "cifar10-asymmetric", "cifar10-paper-unified",
     }  # fmt: skip
-    assert {kinds[f"{dataset}-at"] for dataset in ("cifar10", "cifar100", "tiny-imagenet")} == {"trained_against"}
-    assert {kinds[f"cifar10-{method}"] for method in ("trades", "mart", "fat", "gairat", "awp")} == {
-        "robust_classifier"
-    }
-    assert kinds["tiny-imagenet-standard"] == "plain_classifier"
+    assert [name for name, kind in kinds.items() if kind == "robust_classifier"] == ["cifar10-at"]
+    assert kinds["tiny-imagenet-standard"] == kinds["cifar10-gairat"] == "plain_classifier"
+
+
+def test_a_run_is_published_only_when_it_is_whole_and_as_the_recipe_is_now(tmp_path: Path) -> None:
+    made = recipe("cifar10-standard")
+    run = Run(
+        nn.Linear(2, 2), made.objective(), toy_data(6), toy_data(2), replace(made.settings, batch_size=3), tmp_path
+    )
+    write_json(tmp_path / "run.json", run.configuration())
+    optimizer = torch.optim.SGD(run.model.parameters(), lr=0.1)
+    last = 2 * made.settings.epochs
+    for step in (last - 1, last):
+        save_checkpoint(tmp_path / "checkpoint.safetensors", run.model, optimizer, None, Progress(step), {})
+        facts = read_json(tmp_path / "run.json")
+        if step < last:
+            with pytest.raises(
+                UsageError, match=rf"not finished: {step} of {last} steps. Go on with alu train cifar10-s"
+            ):
+                publish._refuse_unfinished(made, tmp_path, facts)
+        else:
+            publish._refuse_unfinished(made, tmp_path, facts)
+    with pytest.raises(UsageError, match="another objective than the recipe cifar10-standard has now"):
+        publish._refuse_unfinished(made, tmp_path, {**facts, "objective": {"name": "Trades"}})
+
+
+def test_the_number_of_held_out_images_is_the_one_that_was_measured_on(tmp_path: Path) -> None:
+    model = seeded(lambda: models.resnet18(5, width=8), 0)
+    run = Run(model, AdversarialTraining(measured_on=3), toy_data(6), toy_data(5), Settings(epochs=1), tmp_path)
+    card = read_json(publish.keep(run, "classifier", "alu train x", {"accuracy": 0.5}).with_suffix(".json"))
+    assert card["figures"]["n"] == 3
 
 
 def test_half_precision_is_exact_or_refused(tmp_path: Path) -> None:

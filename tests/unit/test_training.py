@@ -17,7 +17,7 @@ from alu.rng import generator
 from alu.training.batches import Batch, Draws, batches
 from alu.training.curve import draw_curve, series
 from alu.training.loop import Run, train
-from alu.training.objectives import Autoencoding, Classification, Objective
+from alu.training.objectives import Autoencoding, Classification, Objective, measured
 from alu.training.recipes import seeded
 from alu.training.settings import Settings
 from tests.contracts.parts import images_like
@@ -43,7 +43,7 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("step", [1, 8, 13])
+@pytest.mark.parametrize("step", [1, 6, 8, 13, 18])
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, optimizer: str, step: int) -> None:
     lr = 0.05 if optimizer == "sgd" else 1e-3
     whole = small_run(tmp_path / "whole", optimizer=optimizer, lr=lr)
@@ -61,6 +61,39 @@ def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, optimizer: s
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
     curves = [(tmp_path / run / "curve.jsonl").read_text().splitlines() for run in ("whole", "cut")]
     assert [json.loads(row)["step"] for row in curves[0]] == [json.loads(row)["step"] for row in curves[1]]
+
+
+def test_a_parked_run_goes_on_without_its_best_weights(tmp_path: Path) -> None:
+    def die(done: int, total: int, _: dict[str, float]) -> None:
+        if done == 8:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(small_run(tmp_path, epochs=2), die)
+    (tmp_path / "best.safetensors").unlink()
+    train(small_run(tmp_path, epochs=2))
+    assert (tmp_path / "best.safetensors").exists()
+
+
+def test_held_out_images_are_of_all_classes_where_they_are_sorted() -> None:
+    labels = torch.arange(4).repeat_interleave(25)
+    data = Dataset(torch.zeros((100, 3, 4, 4), dtype=torch.uint8), labels, ("a", "b", "c", "d"), "sorted")
+
+    class Seen(Classification):
+        measured_on = 20
+
+        def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+            return {f"class {number}": (labels == number).float() for number in range(4)}
+
+    found = measured(Seen(), nn.Identity(), data, torch.device("cpu"))
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert min(found.values()) > 0
+
+
+def test_a_batch_knows_how_much_of_the_training_is_done() -> None:
+    settings = Settings(epochs=2, batch_size=24)
+    done = [batch.done for epoch in range(2) for batch in batches(small_data(), settings, epoch)]
+    assert done == pytest.approx([number / 8 for number in range(8)])
 
 
 def test_it_learns_and_the_loss_falls(tmp_path: Path) -> None:

@@ -169,15 +169,22 @@ class Trades(AdversarialObjective):
 
 
 class Friendly(AdversarialObjective):
-    """Cross-entropy on images that stop `patience` steps after the first mistake (FAT, Zhang et al. 2020)."""
+    """Cross-entropy on images that stop some steps after the first mistake (FAT, Zhang et al. 2020).
 
-    def __init__(self, patience: int = 1, steps: int = 10, **search: float) -> None:
+    How many grows evenly over the training, from `earliest` to `patience`.
+    """
+
+    def __init__(self, patience: int = 3, steps: int = 10, earliest: int = 0, **search: float) -> None:
         super().__init__(steps=steps, **search)  # type: ignore[arg-type]
-        self.patience = patience
+        self.patience, self.earliest = patience, earliest
+
+    def patience_at(self, done: float) -> int:
+        """How many steps an image goes on when this share of the training is done."""
+        return min(self.patience, self.earliest + int(done * (self.patience - self.earliest + 1)))
 
     def attack(self, model: nn.Module, batch: Batch) -> Perturbed:
         """The images stop soon after they are mistaken."""
-        return self.search(model, batch, cross_entropy(batch.labels), self.patience)
+        return self.search(model, batch, cross_entropy(batch.labels), self.patience_at(batch.done))
 
     def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean cross-entropy on friendly adversarial images."""
@@ -187,12 +194,13 @@ class Friendly(AdversarialObjective):
 class Gairat(AdversarialObjective):
     """Cross-entropy weighted by how soon an image is mistaken (Zhang et al. 2021).
 
-    Weight (1 + tanh(shift + 5 (1 - 2 κ/K))) / 2, κ the steps until the first mistake out of K, normalised to mean 1.
+    Weight (1 + tanh(shift + 5 (1 - 2 κ/K))) / 2, κ the steps until the first mistake out of K, normalised to mean 1;
+    equal weights for the first share `warmup` of the training, because κ means little to a network that knows nothing.
     """
 
-    def __init__(self, shift: float = 0.0, steps: int = 10, **search: float) -> None:
+    def __init__(self, shift: float = 0.0, steps: int = 10, warmup: float = 0.5, **search: float) -> None:
         super().__init__(steps=steps, **search)  # type: ignore[arg-type]
-        self.shift = shift
+        self.shift, self.warmup = shift, warmup
 
     def weights(self, first_mistake: Tensor) -> Tensor:
         """The weight of each image [N], mean 1."""
@@ -202,6 +210,8 @@ class Gairat(AdversarialObjective):
     def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted mean cross-entropy on adversarial images."""
         weights = self.weights(found.first_mistake)
+        if batch.done < self.warmup:
+            weights = torch.ones_like(weights)
         each = F.cross_entropy(model(found.images), batch.labels, reduction="none")
         return (weights * each).mean(), {"steps": found.first_mistake.float().mean()}
 
@@ -213,7 +223,8 @@ class Mart(AdversarialObjective):
     """
 
     def __init__(self, weight: float = 5.0, steps: int = 10, **search: float) -> None:
-        super().__init__(steps=steps, **search)  # type: ignore[arg-type]
+        # From 0.001 beside the image, as its authors do.
+        super().__init__(steps=steps, **{"start": 0.001 / (8 / 255), **search})  # type: ignore[arg-type]
         self.weight = weight
 
     def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:

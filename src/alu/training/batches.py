@@ -40,6 +40,8 @@ class Batch:
     images: Tensor
     labels: Tensor
     draws: Draws
+    done: float = 1.0
+    """The share of the training that lies behind this step, for objectives that change on the way."""
 
 
 def steps_per_epoch(data: Dataset, settings: Settings) -> int:
@@ -52,15 +54,16 @@ def batches(
 ) -> Iterator[Batch]:
     """The batches of an epoch from number `first` on; the ragged rest of the shuffle is left for another epoch."""
     order = torch.randperm(len(data), generator=generator(settings.seed, "order", epoch))
-    size = min(settings.batch_size, len(data))
-    for number in range(first, steps_per_epoch(data, settings)):
+    size, count = min(settings.batch_size, len(data)), steps_per_epoch(data, settings)
+    for number in range(first, count):
         chosen = order[number * size : (number + 1) * size]
         stream = generator(settings.seed, "augment", epoch, number)
         place = _placement(len(chosen), data.shape[1:], settings.augment, stream)
         share = slice(rank * size // processes, (rank + 1) * size // processes)
         images = _placed(data.pixels, chosen[share], place.part(share))
         draws = Draws(generator(settings.seed, "noise", epoch, number), share, size)
-        yield Batch(images, data.labels[chosen[share]], draws)
+        done = (epoch * count + number) / (count * settings.epochs)
+        yield Batch(images, data.labels[chosen[share]], draws, done)
 
 
 @dataclass

@@ -64,6 +64,20 @@ def save_checkpoint(
     write_tensors(path, {name: tensor.clone() for name, tensor in tensors.items()}, metadata)
 
 
+def progress_of(path: Path) -> Progress:
+    """Where the run of a checkpoint stands."""
+    return Progress(**json.loads(_read(path)[1]["progress"]))
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError) as error:
+        raise StorageError(f"{path} is not a whole checkpoint ({error}). Delete it to start afresh.") from error
+
+
 def load_checkpoint(
     path: Path,
     model: nn.Module,
@@ -72,12 +86,7 @@ def load_checkpoint(
     configuration: dict[str, Any],
 ) -> Progress:
     """Put a run back where it stood; refused when it was configured otherwise."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError) as error:
-        raise StorageError(f"{path} is not a whole checkpoint ({error}). Delete it to start afresh.") from error
+    tensors, metadata = _read(path)
     before = json.loads(metadata.get("configuration", "{}"))
     now = json.loads(json.dumps(configuration))
     if before != now:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from alu.check import warn
 from alu.errors import DivergedError
 from alu.storage import explained, read_tensors, replacing, write_json, write_tensors
+from alu.training.batches import steps_per_epoch
 from alu.training.checkpoint import Average, Progress, save_checkpoint
 from alu.training.curve import draw_curve
 from alu.training.objectives import measured
@@ -46,6 +47,9 @@ class Keeper:
         self.started = self.saved = time.monotonic()
         self.before = progress.seconds
         self.best_state: dict[str, Tensor] | None = None
+        self.per_epoch = steps_per_epoch(run.data, run.settings)
+        if run.folder is not None and not (run.folder / "best.safetensors").exists():
+            progress.best = None  # a parked run may come without its best weights: the next epoch's are the best known
         self.folder = run.folder if fabric.is_global_zero else None
         if self.folder:
             write_json(self.folder / "run.json", run.configuration())
@@ -57,7 +61,8 @@ class Keeper:
         self.window.append(figures)
         if self.progress.step % WINDOW == 0:
             self._note_window(rate)
-        if time.monotonic() - self.saved > self.run.every:
+        # At the end of an epoch the checkpoint waits for the measurement: resumed before it, it would never be made.
+        if time.monotonic() - self.saved > self.run.every and self.progress.step % self.per_epoch:
             self.save()
 
     def after_epoch(self, epoch: int, rate: float) -> None:

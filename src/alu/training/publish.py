@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,12 @@ import torch
 from torch import nn
 
 from alu import data, models
+from alu.errors import UsageError
 from alu.models import Card
 from alu.provenance import provenance
 from alu.purifiers import PCA
 from alu.storage import read_json, read_tensors
+from alu.training.checkpoint import progress_of
 from alu.training.loop import Run
 from alu.training.measures import (
     Measured,
@@ -24,7 +27,6 @@ from alu.training.measures import (
     plain_classifier,
     robust_classifier,
     through_vae,
-    trained_against,
     vae,
 )
 from alu.training.recipes import Recipe, recipe
@@ -37,7 +39,7 @@ def keep(run: Run, task: str, command: str, figures: dict[str, float]) -> Path:
     assert run.folder is not None
     facts = {
         "held out": {name: round(value, 6) for name, value in figures.items()},
-        "n": len(run.validation),
+        "n": min(len(run.validation), run.objective.measured_on or len(run.validation)),
         "measured with": provenance(run.settings.seed),
     }
     card = Card(
@@ -53,13 +55,9 @@ def measure_of(name: str, made: Recipe) -> Callable[[nn.Module, Measured], dict[
     """How a bundled model is measured: by its task, and a classifier by how it was trained."""
     if made.task != "classifier":
         return {"vae": vae, "denoiser": denoiser}[made.task]
-    if name.endswith("-standard"):
-        return plain_classifier
     if name.endswith(("-unified", "-asymmetric")):
         return through_vae
-    if name.endswith("-at"):
-        return trained_against
-    return robust_classifier
+    return robust_classifier if name == "cifar10-at" else plain_classifier
 
 
 def publish(
@@ -84,7 +82,9 @@ def publish_run(name: str, folder: Path, root: Path | None = None) -> Path:
     """Measure and publish the best weights of a run of the recipe `name`; `root` is where its data set's files are."""
     made = recipe(name)
     facts = read_json(folder / "run.json")
-    command = f"alu train {name}" + _changes(made.settings.as_json(), facts["settings"])
+    _refuse_unfinished(made, folder, facts)
+    changes = _changes(made.settings.as_json(), facts["settings"])
+    command = f"alu train {name}" + changes + ("" if root is None else " --root FOLDER")
     model = models.rebuild(facts["architecture"])
     model.load_state_dict(read_tensors(folder / "best.safetensors"))
     # Rounded before it is measured: the figures on the card are those of the weights in the package.
@@ -92,8 +92,31 @@ def publish_run(name: str, folder: Path, root: Path | None = None) -> Path:
     about = Measured(name, made.dataset, data.open_dataset(made.dataset, "test", root=root))
     figures = measure_of(name, made)(model, about)
     trained_on = f"{made.dataset}, {facts['data'][2]:,} images of the train split"
+    if root is not None:
+        trained_on += f" of the files in --root, {facts['data'][2] // len(about.test.classes)} a class"
+    if made.needs:
+        trained_on += f"; with {' and '.join(made.needs)}"
     classes = about.test.classes if made.task == "classifier" else ()
     return publish(name, made.task, model, command, trained_on, figures, classes)
+
+
+def _refuse_unfinished(made: Recipe, folder: Path, facts: dict[str, Any]) -> None:
+    """A card says what its command gives: the whole training, by the recipe as it is now."""
+    done, total = progress_of(folder / "checkpoint.safetensors").step, total_steps(facts)
+    if done < total:
+        raise UsageError(f"{folder} is not finished: {done} of {total} steps. Go on with alu train {made.name}.")
+    wanted = json.loads(json.dumps(made.objective().as_json()))
+    if facts["objective"] != wanted:
+        raise UsageError(
+            f"{folder} was trained with another objective than the recipe {made.name} has now: {facts['objective']}, "
+            f"not {wanted}. Train it again."
+        )
+
+
+def total_steps(facts: dict[str, Any]) -> int:
+    """How many steps a run takes, from its run.json."""
+    settings = facts["settings"]
+    return int(settings["epochs"]) * max(1, int(facts["data"][2]) // int(settings["batch_size"]))
 
 
 def _changes(standard: dict[str, Any], used: dict[str, Any]) -> str:

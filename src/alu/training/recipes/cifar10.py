@@ -68,7 +68,9 @@ def cifar10_unet() -> Recipe:
 
     The paper takes PGD-20 images and SGD at 0.1 for 100 epochs (recipe cifar10-paper-unet).
     """
-    settings = Settings(epochs=3, batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, augment="crop-flip")
+    settings = Settings(
+        epochs=3, batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, augment="crop-flip", average=0.998
+    )  # fmt: skip
 
     def objective() -> Objective:
         return GuidedDenoising(models.load("cifar10-standard"), steps=3, step_size=4 / 255)
@@ -107,15 +109,15 @@ def cifar10_mart() -> Recipe:
 
 
 def cifar10_fat() -> Recipe:
-    """FAT, one step after the first mistake of PGD-5, two epochs on from `cifar10-at`."""
-    return _tuned(Friendly(patience=1, steps=5))
+    """FAT, one to three steps after the first mistake of PGD-5, two epochs on from `cifar10-at`."""
+    return _tuned(Friendly(earliest=1, patience=3, steps=5, step_size=3 / 255))
 
 
 def cifar10_gairat() -> Recipe:
     """GAIRAT with PGD-5, two epochs on from `cifar10-at`, which is its warm-up."""
-    return _tuned(Gairat(steps=5))
+    return _tuned(Gairat(steps=5, step_size=3 / 255, warmup=0.0))
 
 
 def cifar10_awp() -> Recipe:
     """AWP with gamma 0.005 around adversarial training with PGD-5, two epochs on from `cifar10-at`."""
-    return _tuned(AWP(AdversarialTraining(steps=5), gamma=5e-3))
+    return _tuned(AWP(AdversarialTraining(steps=5, step_size=3 / 255), gamma=5e-3))

@@ -47,7 +47,7 @@ def test_a_classifier_is_right_on_the_share_that_it_is() -> None:
 
 def test_autoattack_counts_images_that_were_right_before() -> None:
     test = toy_data(12)
-    found = measures.trained_against(Toy(), Measured("toy-at", "toy", test))
+    found = measures.robust_classifier(Toy(), Measured("toy-at", "toy", test))
     hard = found["AutoAttack, 8/255"]
     assert hard["n"] == 12
     assert 0 < hard["percent"] <= min(found["PGD-50, 8/255"]["percent"], found["clean accuracy"]["percent"])

@@ -63,7 +63,7 @@ def test_networks_are_cheap(name: str) -> None:
     if made.task == "vae":
         assert isinstance(model, models.vae().__class__)
         cost = multiply_adds(model.decoder, model.encode(images)[0])
-        assert 10 <= cost <= 45
+        assert 10 <= cost <= (45 if side == 32 else 46)
     elif made.task == "denoiser":
         assert 20 <= multiply_adds(model, images) <= 70
     elif name.endswith("asymmetric"):

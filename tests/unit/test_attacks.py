@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from alu import data, models
 from alu.attacks import FGSM, MIM, PGD, Attack, CarliniWagnerL2, CWLinf
 from alu.errors import InputError, UsageError
 from alu.models import resnet18
@@ -63,6 +65,59 @@ def test_linear_models_with_a_known_optimum(norm: str, name: str) -> None:
             attack = SEARCHES[name](norm=norm, eps=float(margin) * factor)
             adversarial = attack(model, image[None], label[None])
             assert bool(model(adversarial).argmax(1) != label) == broken, (norm, name, factor)
+
+
+class SeveralClasses(nn.Module):
+    """Five linear logits: the nearest other class, and how far it is, are known exactly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn((192, 5), generator=generator(0, "weights")) / 20)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return (images - 0.5).flatten(1) @ self.weight
+
+    def margin(self, images: Tensor, labels: Tensor, norm: str) -> Tensor:
+        """Distance to the nearest other class."""
+        with torch.no_grad():
+            logits, apart = self(images), self.weight[:, labels].T[:, :, None] - self.weight
+            dual = apart.abs().sum(1) if norm == "Linf" else apart.norm(dim=1)
+            lead = logits.gather(1, labels[:, None]) - logits
+            return (lead / dual).masked_fill(nn.functional.one_hot(labels, 5).bool(), float("inf")).amin(1)
+
+
+@pytest.mark.parametrize("norm", ["Linf", "L2"])
+def test_linear_models_of_several_classes_over_every_target(norm: str) -> None:
+    model = SeveralClasses()
+    images = 0.5 + 0.1 * (2 * torch.rand((12, *SHAPE), generator=generator(1, "images")) - 1)
+    labels = model(images).argmax(1)
+    margins = model.margin(images, labels, norm)
+    for factor, broken in ((1.25, True), (0.99, False)):
+        for image, label, margin in zip(images, labels, margins, strict=True):
+            fallen = False
+            for target in range(5):
+                if target != int(label):
+                    attack = PGD(
+                        norm=norm, eps=float(margin) * factor, steps=40, loss="margin", targeted=True, keep="best"
+                    )
+                    found = attack(model, image[None], torch.tensor([target]))
+                    fallen |= bool(model(found).argmax(1) != label)
+            assert fallen == broken, (norm, factor)
+
+
+def test_more_steps_and_a_larger_ball_do_not_leave_more() -> None:
+    model = models.load("cifar10-standard")
+    test = data.sample("test").draw(40)
+
+    def left(eps: float, steps: int) -> int:
+        found = PGD(eps=eps, steps=steps)(model, test.images, test.labels)
+        with torch.no_grad():
+            return int((model(found).argmax(1) == test.labels).sum())
+
+    by_eps = [left(eps / 255, 5) for eps in (0.5, 1, 2)]
+    by_steps = [left(0.5 / 255, steps) for steps in (2, 5, 10)]
+    for counts in (by_eps, by_steps):
+        assert all(later <= earlier + 0.01 * len(test) for earlier, later in pairwise(counts)), counts
 
 
 def test_the_minimal_norm_is_found() -> None:

@@ -20,7 +20,7 @@ from alu.attacks.catalog import make_attack
 from alu.attacks.goals import fooled
 from alu.attacks.lattice import to_lattice
 from alu.detectors import LogitShift
-from alu.errors import AluError, UsageError
+from alu.errors import AluError, InputError, UsageError
 from alu.evaluation.run import evaluate, other_networks
 from alu.evaluation.subject import Subject
 from alu.evaluation.suite import Entry
@@ -187,3 +187,29 @@ def test_other_networks_are_of_the_same_classes_and_not_the_one_under_attack() -
     (other,) = other_networks(Subject(models.load("cifar10-standard")), sample)
     assert Subject(other).name != "cifar10-standard"
     assert other_networks(Subject(Toy()), toy_data(2)) == ()
+
+
+def test_a_classifier_that_lacks_its_normalisation_is_refused() -> None:
+    from alu import data, models
+    from alu.evaluation.normalisation import USUAL, refuse_unnormalised
+
+    network, sample = models.load("cifar10-standard"), data.sample("test").draw(64)
+    mean, deviation = (torch.tensor(values).view(1, 3, 1, 1) for values in USUAL["ImageNet's"])
+    refuse_unnormalised(network, sample.images, sample.labels)
+    refuse_unnormalised(lambda images: network(images * 0), sample.images, sample.labels)
+
+    class Bare(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            logits: Tensor = network(images * deviation + mean)
+            return logits
+
+    with pytest.raises(
+        InputError, match=r"it lacks its normalisation. Put it inside: torch.nn.Seq"
+    ):
+        evaluate(Bare(), sample, THREAT, "oblivious", "quick")
+
+    def picky(images: Tensor) -> Tensor:
+        assert float(images.min()) >= 0, "plain images only"
+        return network(1 - images)  # type: ignore[no-any-return]
+
+    refuse_unnormalised(picky, sample.images, sample.labels)

@@ -42,6 +42,9 @@ def attack(
     from alu.attacks.catalog import make_attack
     from alu.attacks.goals import fooled
     from alu.cli.subjects import find_images, find_subject
+    from alu.evaluation.normalisation import refuse_unnormalised
+    from alu.evaluation.subject import Subject
+    from alu.modes import evaluating
 
     writes_pictures = out.suffix not in (".npz", ".pt")
     if out.exists() and (out.is_dir() != writes_pictures or (writes_pictures and any(out.iterdir()))):
@@ -52,6 +55,8 @@ def attack(
     where = checked_device(device)
     model = find_subject(subject, trust).to(where)
     images = find_images(data, n, seed, root, size)
+    with evaluating(model):
+        refuse_unnormalised(Subject(model).logits, images.images.to(where), images.labels.to(where))
     with stages() as watch:
         found = search(
             model, images.images.to(where), images.labels.to(where), lambda done, total: watch("Attacking", done, total)

@@ -20,6 +20,7 @@ from alu.evaluation.assembly import assembled
 from alu.evaluation.cascade import Evaluation, attacked_block, settings_of
 from alu.evaluation.detection import detector_facts, harmless_changes
 from alu.evaluation.diagnostics import diagnose
+from alu.evaluation.normalisation import refuse_unnormalised
 from alu.evaluation.probes import seen_traits
 from alu.evaluation.result import Result
 from alu.evaluation.subject import Subject, device_of
@@ -112,6 +113,8 @@ def _prepared(
     with torch.no_grad(), evaluating(subject.model, subject.classifier):
         classes = subject.logits(images[:2]).shape[1]
     check_labels(labels, len(images), classes, "evaluate")
+    with evaluating(subject.model, subject.classifier):
+        refuse_unnormalised(subject.logits, images, labels)
     subject.traits = subject.declared.joined(seen_traits(subject, images[:LOOKED_AT], labels[:LOOKED_AT]))
     plan = Plan(*choices, images[:GUIDES], labels[:GUIDES], other_networks(subject, dataset))
     chosen = [*entries(subject, plan), *extra]

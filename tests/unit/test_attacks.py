@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from alu import data, models
 from alu.attacks import FGSM, MIM, PGD, Attack, CarliniWagnerL2, CWLinf
+from alu.attacks.catalog import make_attack
 from alu.errors import InputError, UsageError
 from alu.models import resnet18
 from alu.rng import generator
@@ -127,6 +128,18 @@ def test_the_minimal_norm_is_found() -> None:
     assert (model(adversarial).argmax(1) != labels).all()
     assert (ratio >= 1.0).all(), "nothing shorter than the optimum can succeed"
     assert (ratio <= 1.25).all(), ratio
+
+
+def test_the_minimal_norm_by_name_and_within_a_ball() -> None:
+    model, images, labels = known_optimum()
+    eps = 1.1 * float(model.margin(images, "L2").median())
+    found = make_attack("cw-l2", norm="L2", eps=eps, searches=8, steps=100)(model, images, labels)
+    length = (found - images).flatten(1).norm(dim=1)
+    assert float(length.max()) <= eps + 1e-6
+    fell = model(found).argmax(1) != labels
+    assert 4 <= int(fell.sum()) <= 8, "about those whose margin is below the median"
+    with pytest.raises(UsageError, match="in L2, not in Linf"):
+        make_attack("cw-l2", norm="Linf", eps=0.1)
 
 
 def test_a_fixed_constant_may_fail_and_then_changes_nothing() -> None:

@@ -203,9 +203,7 @@ def test_a_classifier_that_lacks_its_normalisation_is_refused() -> None:
             logits: Tensor = network(images * deviation + mean)
             return logits
 
-    with pytest.raises(
-        InputError, match=r"it lacks its normalisation. Put it inside: torch.nn.Seq"
-    ):
+    with pytest.raises(InputError, match=r"it lacks its normalisation. Put it inside: torch.nn.Seq"):
         evaluate(Bare(), sample, THREAT, "oblivious", "quick")
 
     def picky(images: Tensor) -> Tensor:

@@ -2,54 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from alu.attacks.base import Attack
 from alu.attacks.goals import gradient_of, logits_of, margin
-from alu.check import check_images, check_labels
+from alu.check import check_labels
 from alu.errors import UsageError
-from alu.modes import evaluating
 
 
-class CarliniWagnerL2:
+class CarliniWagnerL2(Attack):
     """The smallest L2 change that makes the answer wrong: min ||x' - x||² + c * max(0, κ + f_y - max_{k≠y} f_k).
 
     With `searches` = 1 the constant `c` is fixed (the paper's table 1 must have used such a setting); with more, c is
-    found by bisection for each image. Returns the smallest successful image, or the original where none was found.
+    found by bisection for each image. Returns the smallest successful image, or the original where none was found;
+    compare `(result - images).flatten(1).norm(dim=1)` with the budget of interest. With `eps`, a change that is longer
+    is cut to it, and then seldom succeeds.
     """
 
     def __init__(
         self,
         *,
+        norm: str = "L2",
+        eps: float = math.inf,
         searches: int = 6,
         steps: int = 150,
         lr: float = 0.01,
         c: float = 1.0,
         confidence: float = 0.0,
+        seed: int = 0,
         batch_size: int = 100,
+        lattice: bool = False,
     ) -> None:
+        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, lattice=lattice)
+        if norm != "L2":
+            raise UsageError(f"CarliniWagnerL2 looks for the shortest change in L2, not in {norm}. Pass norm L2.")
         if searches < 1 or steps < 1 or not lr > 0 or not c > 0:
             raise UsageError(
                 f"CarliniWagnerL2 needs searches and steps of at least 1, lr and c above 0; it was given {searches}, "
                 f"{steps}, {lr:g} and {c:g}."
             )
         self.searches, self.steps, self.lr, self.c = searches, steps, lr, c
-        self.confidence, self.batch_size = confidence, batch_size
+        self.confidence = confidence
 
-    def __call__(self, model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
-        """Adversarial images; compare `(result - images).flatten(1).norm(dim=1)` with the budget of interest."""
-        check_images(images, "CarliniWagnerL2")
-        check_labels(labels, len(images), None, "CarliniWagnerL2")
-        done: list[Tensor] = []
-        with evaluating(model), torch.inference_mode(False), torch.enable_grad():
-            for start in range(0, len(images), self.batch_size):
-                part = slice(start, start + self.batch_size)
-                done.append(self._run(model, images[part].detach().clone(), labels[part].to(images.device)))
-        return torch.cat(done) if done else images.clone()
-
-    def _run(self, model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
+    def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        """The smallest successful image of each."""
         # In tanh space every value is an image in (0, 1); the rounding keeps pixels at 0 and 1 finite.
         origin = torch.atanh(images.clamp(1e-6, 1 - 1e-6) * 2 - 1)
         best = images.clone()
@@ -64,6 +65,7 @@ class CarliniWagnerL2:
                 at = at.detach().requires_grad_(True)
                 found = (torch.tanh(at) + 1) / 2
                 logits = logits_of(model, found)
+                check_labels(labels, len(images), logits.shape[1], "The attack")
                 distance = (found - images).flatten(1).square().sum(1)
                 lead = margin(logits, labels)
                 hinge = (self.confidence - lead).clamp_min(0)

@@ -8,6 +8,7 @@ from typing import Any
 from alu.attacks import adaptive
 from alu.attacks.autoattack import APGDCE, APGDT, FAB, AutoAttack, Square
 from alu.attacks.base import Attack
+from alu.attacks.carlini_wagner import CarliniWagnerL2
 from alu.attacks.decision_based import HopSkipJump
 from alu.attacks.gradient import FGSM, MIM, PGD, CWLinf
 from alu.errors import UsageError, nearest
@@ -17,6 +18,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "pgd": PGD,
     "mim": MIM,
     "cw-linf": CWLinf,
+    "cw-l2": CarliniWagnerL2,
     "apgd-ce": APGDCE,
     "apgd-t": APGDT,
     "fab": FAB,

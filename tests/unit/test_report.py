@@ -243,6 +243,16 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
     assert found.text.count("these are on different ones") == 2
 
 
+def test_a_comparison_of_unequal_opponents_says_so(tmp_path: Path) -> None:
+    said = "attacked harder looks worse"
+    first, second = results.result(40), results.result(40, 1)
+    assert said not in page(tmp_path, first, second).text
+    second.budget = "full" if first.budget != "full" else "quick"
+    assert said in page(tmp_path, first, second).text
+    second.budget, second.unmet = first.budget, ["no attack without gradients"]
+    assert "not both complete" in page(tmp_path, first, second).text
+
+
 def test_the_first_line_says_what_was_judged(tmp_path: Path) -> None:
     result = results.result(40)
     result.unmet, result.shard = ["no attack without <gradients>"], [0, 2]

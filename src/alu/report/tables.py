@@ -151,6 +151,18 @@ def side_by_side(results: list[Result]) -> str:
     return table(header, rows, [("", 2), ("robust accuracy, standard protocol", 3), ("", 2)])
 
 
+def _unequal(first: Result, second: Result) -> list[str]:
+    """Why two results are not about the same opponent."""
+    made = []
+    if first.threat != second.threat:
+        made.append("under different threat models")
+    if (first.suite, first.budget) != (second.suite, second.budget):
+        made.append("by different suites or budgets: the one attacked harder looks worse")
+    if not (first.complete and second.complete):
+        made.append("not both complete")
+    return made
+
+
 def paired(results: list[Result]) -> str:
     """McNemar's test for each pair of results on the same images."""
     rows: list[list[str]] = []
@@ -162,7 +174,7 @@ def paired(results: list[Result]) -> str:
         except UsageError as error:
             rows.append([name, escape(str(error))])
             continue
-        same = "" if first.threat == second.threat else "<small>under different threat models</small>"
+        same = "".join(f"<small>{reason}</small>" for reason in _unequal(first, second))
         verdict = "differ" if chance < 0.05 else "may be equally good"
         rows.append(
             [

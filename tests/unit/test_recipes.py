@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from alu import data, models
-from alu.errors import DataError, UsageError
+from alu.errors import DataError, StorageError, UsageError
 from alu.models import cards
+from alu.storage import read_tensors, write_tensors
+from alu.training.loop import train
 from alu.training.objectives import Autoencoding, Classification
 from alu.training.recipes import RECIPES, recipe
 from alu.training.settings import Settings
@@ -181,3 +184,34 @@ def test_own_images_and_known_data_sets_are_not_mixed_up() -> None:
         recipe("classifier").run(None)
     with pytest.raises(UsageError, match="trains on cifar10. With --data"):
         recipe("cifar10-standard").run(None, images="somewhere")
+
+
+def pictures(path: Path) -> Path:
+    """Images of two classes in a file."""
+    labels = np.arange(120) % 2
+    images = np.random.RandomState(0).randint(0, 120, (120, 3, 16, 16)) + 120 * labels[:, None, None, None]
+    np.savez(path.with_suffix(".npz"), images=images.astype(np.uint8), labels=labels)
+    return path.with_suffix(".npz")
+
+
+def test_a_training_begins_with_the_weights_of_another(tmp_path: Path) -> None:
+    folder = pictures(tmp_path / "pictures")
+    first = recipe("classifier").run(tmp_path / "first", images=folder, epochs=1)
+    train(first)
+    run = recipe("classifier").run(tmp_path / "second", images=folder, start=tmp_path / "first", epochs=1, lr=1e-9)
+    begun = read_tensors(tmp_path / "first" / "best.safetensors")
+    assert all(torch.equal(value, begun[name]) for name, value in run.model.state_dict().items())
+    assert run.configuration()["start"].startswith("first ")
+    assert "start" not in first.configuration(), "runs from before there was a start go on as they were"
+    train(run)
+    with pytest.raises(StorageError, match="belongs to another run: start was"):
+        train(recipe("classifier").run(tmp_path / "second", images=folder, epochs=1, lr=1e-9))
+
+
+def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    folder, file = pictures(tmp_path / "pictures"), tmp_path / "other.safetensors"
+    write_tensors(file, {"linear.bias": torch.zeros(7)})
+    with pytest.raises(UsageError, match=r"does not hold a network that the recipe classifier builds: .* there and"):
+        recipe("classifier").run(None, images=folder, start=file)
+    with pytest.raises(StorageError, match="Cannot read"):
+        recipe("classifier").run(None, images=folder, start=tmp_path / "nothing.safetensors")

@@ -27,6 +27,9 @@ def train(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as epochs=3.")
     ] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="Weights to begin with: the folder of another run, or a .safetensors file.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE by default.")] = None,
     root: Annotated[Path | None, typer.Option(help="Where the data set's files are.")] = None,
     every: Annotated[
@@ -52,7 +55,8 @@ def train(
 
     folder = out or Path("runs") / name
     made = recipe(name)
-    run = made.run(folder, device, root, data, parse_size(size), **parse_settings(change or [], "epochs=3"))
+    changes = parse_settings(change or [], "epochs=3")
+    run = made.run(folder, device, root, data, parse_size(size), start, **changes)
     run.every = every
     first = os.environ.get("RANK", "0") == "0"
     with stages(shown=first) as watch:

@@ -37,6 +37,8 @@ class Run:
     device: str = "cpu"
     every: float = 180.0
     """Seconds between checkpoints; there is one after each epoch besides."""
+    start: str = ""
+    """Where the first weights come from, if not from the recipe: a name and a hash."""
 
     def configuration(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be resumed."""
@@ -45,6 +47,7 @@ class Run:
             "objective": self.objective.as_json(),
             "settings": self.settings.as_json(),
             "data": [self.data.name, self.data.split, len(self.data), list(self.data.shape)],
+            **({"start": self.start} if self.start else {}),
         }
 
 

@@ -85,6 +85,9 @@ def publish_run(name: str, folder: Path, root: Path | None = None) -> Path:
     _refuse_unfinished(made, folder, facts)
     changes = _changes(made.settings.as_json(), facts["settings"])
     command = f"alu train {name}" + changes + ("" if root is None else " --root FOLDER")
+    if "start" in facts:
+        first = facts["start"].split(" ")[0]
+        command = f"alu train {first} && {command} --start runs/{first}"
     model = models.rebuild(facts["architecture"])
     model.load_state_dict(read_tensors(folder / "best.safetensors"))
     # Rounded before it is measured: the figures on the card are those of the weights in the package.

@@ -13,7 +13,9 @@ from torch import nn
 from alu import data, models
 from alu.data.pictures import Size
 from alu.errors import UsageError, nearest
+from alu.models.cards import weight_hash
 from alu.rng import derived_seed
+from alu.storage import read_tensors
 from alu.training.loop import Run
 from alu.training.objectives import Objective
 from alu.training.settings import Settings
@@ -44,9 +46,11 @@ class Recipe:
         root: Path | None = None,
         images: str | Path | None = None,
         size: Size = None,
+        start: Path | None = None,
         **changes: Any,
     ) -> Run:
-        """Read the data and make the network; `changes` replace settings by name."""
+        """Read the data and make the network; `start` is a run or a file whose weights it begins with, `changes`
+        replace settings by name."""
         unknown = [key for key in changes if key not in Settings.__dataclass_fields__]
         if unknown:
             known = list(Settings.__dataclass_fields__)
@@ -57,7 +61,25 @@ class Recipe:
         train, validation = (data.open_dataset(spec, part, root=root, size=size) for part in ("train", "validation"))
         settings = replace(self.settings_for(train), **changes)
         network = seeded(lambda: self.build(train), settings.seed)
-        return Run(network, self.objective(), train, validation, settings, folder, device)
+        made = Run(network, self.objective(), train, validation, settings, folder, device)
+        if start is not None:
+            made.start = self._begun(network, start)
+        return made
+
+    def _begun(self, network: nn.Module, start: Path) -> str:
+        """Put another run's best weights into the network; returns what they are called, and their hash."""
+        path = start / "best.safetensors" if start.is_dir() else start
+        tensors = read_tensors(path)
+        wanted = network.state_dict()
+        for name in sorted(tensors.keys() | wanted.keys()):
+            shapes = [tuple(held[name].shape) if name in held else None for held in (tensors, wanted)]
+            if shapes[0] != shapes[1]:
+                raise UsageError(
+                    f"{path} does not hold a network that the recipe {self.name} builds: {name} is {shapes[0]} there "
+                    f"and {shapes[1]} here. Start from a run of the same architecture and classes."
+                )
+        network.load_state_dict(tensors)
+        return f"{start.stem} {weight_hash(network)[:12]}"
 
     def _spec(self, images: str | Path | None) -> str | Path:
         if images is None and not self.dataset:

@@ -29,7 +29,7 @@ PROMISED = {
     "report": ["--help", "--out", "results"],
     "reproduce": ["--device", "--fresh", "--help", "--out", "--quick", "--root", "--seed", "name"],
     "train": [
-        "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "name",
+        "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "--start", "name",
     ],
 }  # fmt: skip
 

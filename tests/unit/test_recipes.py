@@ -215,3 +215,8 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
         recipe("classifier").run(None, images=folder, start=file)
     with pytest.raises(StorageError, match="Cannot read"):
         recipe("classifier").run(None, images=folder, start=tmp_path / "nothing.safetensors")
+
+
+def test_a_second_part_asks_for_the_first() -> None:
+    with pytest.raises(UsageError, match="goes on from a run of cifar10-at-first: alu train cifar10-at-first"):
+        recipe("cifar10-at").run(None)

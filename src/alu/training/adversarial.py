@@ -70,6 +70,7 @@ class AdversarialObjective(Objective):
 
     `steps` sign steps of `step_size` from `start * eps` * uniform noise. One step of 1.25 eps from a full random start
     is fast training (Wong et al. 2020), which overfits catastrophically on small networks; `concern` says when it does.
+    Held-out images are attacked at `measured_at`, whatever `eps` was trained with.
     """
 
     def __init__(
@@ -79,9 +80,10 @@ class AdversarialObjective(Objective):
         step_size: float = 2 / 255,
         start: float = 1.0,
         measured_on: int = 500,
+        measured_at: float = 8 / 255,
     ) -> None:
         self.eps, self.steps, self.step_size, self.start = eps, steps, step_size, start
-        self.measured_on = measured_on
+        self.measured_on, self.measured_at = measured_on, measured_at
 
     def attack(self, model: nn.Module, batch: Batch) -> Perturbed:
         """The images to train on: they climb the cross-entropy unless a subclass says otherwise."""
@@ -107,9 +109,10 @@ class AdversarialObjective(Objective):
 
         found = {}
         with torch.enable_grad():
-            shown = {"robust_accuracy": PGD(eps=self.eps, steps=10)(model, images, labels), "accuracy": images}
+            at = self.measured_at
+            shown = {"robust_accuracy": PGD(eps=at, steps=10)(model, images, labels), "accuracy": images}
             if self.steps == 1:
-                single = PGD(eps=self.eps, steps=1, step_size=1.25 * self.eps)
+                single = PGD(eps=at, steps=1, step_size=1.25 * at)
                 shown["one_step_accuracy"] = single(model, images, labels)
         for name, some in shown.items():
             found[name] = (model(some).argmax(1) == labels).float()

@@ -19,6 +19,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         cifar10.cifar10_unified,
         cifar10.cifar10_asymmetric,
         cifar10.cifar10_unet,
+        cifar10.cifar10_at_first,
         cifar10.cifar10_at,
         cifar10.cifar10_trades,
         cifar10.cifar10_mart,

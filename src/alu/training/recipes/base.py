@@ -33,6 +33,8 @@ class Recipe:
     task: str = "classifier"
     """"classifier", "vae" or "denoiser", as on a card."""
     needs: tuple[str, ...] = ()
+    continues: str = ""
+    """A recipe whose run this one goes on from; it must be given as `start`."""
     name: str = ""
 
     def settings_for(self, images: data.Dataset) -> Settings:
@@ -58,6 +60,11 @@ class Recipe:
         replace(self.settings, **changes)  # refuses a wrong value before any image is read
         spec = self._spec(images)
         self._refuse_missing()
+        if self.continues and start is None:
+            raise UsageError(
+                f"The recipe {self.name} goes on from a run of {self.continues}: alu train {self.continues}, then "
+                f"alu train {self.name} --start runs/{self.continues}."
+            )
         train, validation = (data.open_dataset(spec, part, root=root, size=size) for part in ("train", "validation"))
         settings = replace(self.settings_for(train), **changes)
         network = seeded(lambda: self.build(train), settings.seed)

@@ -79,14 +79,31 @@ def cifar10_unet() -> Recipe:
     return Recipe("cifar10", lambda _: models.unet(), objective, settings, "denoiser", needs)
 
 
-def cifar10_at() -> Recipe:
-    """Adversarial training with PGD-2 in place of the paper's PGD-10; one step overfits on so small a network."""
+def cifar10_at_first() -> Recipe:
+    """The first part of `cifar10-at`: PGD-2 in place of the paper's PGD-10; one step overfits on so small a network."""
     settings = Settings(epochs=14, batch_size=128, lr=0.1, weight_decay=5e-4, warmup=0.3, augment="crop-flip")
     return Recipe(
         "cifar10",
         lambda _: models.resnet18(width=18),
         lambda: AdversarialTraining(steps=2, step_size=5 / 255),
         settings,
+    )
+
+
+def cifar10_at() -> Recipe:
+    """Adversarial training, three epochs on from a run of `cifar10-at-first` (--start), at 7/255 and with averaging.
+
+    A small network trained at 8/255 gives up more clean accuracy than the ball is worth; 7/255 gives some of it back.
+    """
+    settings = Settings(
+        epochs=3, batch_size=128, lr=0.03, weight_decay=2e-4, warmup=0.1, augment="crop-flip", average=0.998
+    )  # fmt: skip
+    return Recipe(
+        "cifar10",
+        lambda _: models.resnet18(width=18),
+        lambda: AdversarialTraining(eps=7 / 255, steps=2, step_size=4.5 / 255),
+        settings,
+        continues="cifar10-at-first",
     )
 
 

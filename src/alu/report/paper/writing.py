@@ -17,6 +17,14 @@ from alu.report.paper.results import Results
 from alu.report.paper.shape import Table
 from alu.report.paper.views import VIEWS
 
+WORDS = {
+    HOLDS: ("holds", "hold"),
+    OBLIVIOUS: (OBLIVIOUS, OBLIVIOUS.replace("holds", "hold", 1)),
+    FAILS: ("does not hold", "do not hold"),
+    FEW: ("had too few images to tell", "had too few images to tell"),
+    UNKNOWN: ("is not measured yet", "are not measured yet"),
+}
+"""What became of one claim, and of several."""
 BEGIN, END = "<!-- from results: begin -->", "<!-- from results: end -->"
 
 
@@ -40,8 +48,8 @@ def summary(results: Results) -> str:
         assert isinstance(card, Table)
         lines += [f"{card.title}:", "", *_table(card), ""]
     verdicts = [verdict.verdict for _, verdict in judged(results).values()]
-    counts = {kind: verdicts.count(kind) for kind in (HOLDS, OBLIVIOUS, FAILS, FEW, UNKNOWN)}
-    said = "; ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    counts = {kind: verdicts.count(kind) for kind in WORDS}
+    said = "; ".join(f"{count} {WORDS[kind][count > 1]}" for kind, count in counts.items() if count)
     lines += [f"Of {len(verdicts)} claims of the paper: {said} ([each with its evidence](docs/claims.md))."]
     return "\n".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +13,13 @@ from torch import Tensor, nn
 from alu import Defense
 from alu.attacks import PGD, CWLinf
 from alu.attacks.adaptive import Stealth
+from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.soft import OnSoft, SoftOutput, standard
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import Level, levels
 from alu.attacks.base import Attack
 from alu.attacks.catalog import make_attack
 from alu.attacks.goals import fooled
-from alu.attacks.lattice import to_lattice
 from alu.detectors import LogitShift
 from alu.errors import AluError, InputError, UsageError
 from alu.evaluation.run import evaluate, other_networks
@@ -110,17 +111,40 @@ def test_sides_that_a_vae_cannot_divide() -> None:
     assert bool(THREAT.contains(found, images).all())
 
 
-def test_a_success_survives_rounding() -> None:
-    defense, data = toy_defense(), toy_data(20)
-    pixels = (data.images * 255).round() / 255
-    labels = defense.decide(pixels).label
-    for name in ("decoy", "pattern", "boost"):
-        attack = make_attack(name, eps=2 / 255, steps=6, budget="quick", lattice=True)
-        found = attack(defense, pixels, labels)
-        torch.testing.assert_close(found, to_lattice(found, pixels, attack.threat))
-        free = make_attack(name, eps=2 / 255, steps=6, budget="quick")(defense, pixels, labels)
-        rounded = to_lattice(free, pixels, attack.threat)
-        assert int(fooled(defense, found, labels).sum()) >= int(fooled(defense, rounded, labels).sum())
+class Touchy(nn.Module):
+    """Wrong as soon as an image is brighter than a grey level of 100 by a quarter of a level."""
+
+    purifier = evidence = logits = None
+
+    def decide(self, images: Tensor) -> SimpleNamespace:
+        wrong = images.flatten(1).mean(1) > 100.25 / 255
+        return SimpleNamespace(label=wrong.long(), accepted=torch.ones_like(wrong))
+
+
+class Brighter(Attack):
+    """Adds so many grey levels."""
+
+    def __init__(self, levels: float) -> None:
+        super().__init__(eps=2 / 255)
+        self.levels = levels
+
+    def run(self, model: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        return images + self.levels / 255
+
+
+class TwoTries(AdaptiveAttack):
+    """A little brighter, which rounding undoes; then by a whole level."""
+
+    def tries(self, defense: Any) -> list[Attack]:
+        return [Brighter(0.4), Brighter(1.0)]
+
+
+@pytest.mark.parametrize(("lattice", "moved"), [(True, 1.0), (False, 0.4)])
+def test_a_success_that_rounding_undoes_is_none(lattice: bool, moved: float) -> None:
+    images, labels = torch.full((2, 3, 4, 4), 100 / 255), torch.zeros(2, dtype=torch.int64)
+    found = TwoTries(eps=2 / 255, lattice=lattice)(Touchy(), images, labels)
+    torch.testing.assert_close(255 * found, torch.full_like(images, 100 + moved), rtol=0, atol=1e-3)
+    assert bool(fooled(Touchy(), found, labels).all())
 
 
 @pytest.mark.parametrize("name", ["decoy", "hopskipjump", "pgd"])

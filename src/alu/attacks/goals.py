@@ -39,13 +39,22 @@ class Goal(ABC):
 @torch.no_grad()
 def fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
     """Whether a fresh, hard answer is accepted and wrong for each image [N]."""
+    answer, accepted, classes = answered(model, images)
+    if classes is not None:
+        check_labels(labels, len(images), classes, "The attack")
+    return accepted & (answer != labels)
+
+
+@torch.no_grad()
+def answered(model: Model, images: Tensor) -> tuple[Tensor, Tensor, int | None]:
+    """The hard answer to each image [N], whether it is given at all [N], and how many classes a defence knows."""
     decide = getattr(model, "decide", None)
     if decide is None:
-        return logits_of(model, images).argmax(1) != labels
+        answer = logits_of(model, images).argmax(1)
+        return answer, torch.ones_like(answer, dtype=torch.bool), None
     decision = decide(images)
-    check_labels(labels, len(images), decision.post_logits.shape[1], "The attack")
-    wrong: Tensor = decision.accepted & (decision.label != labels)
-    return wrong
+    known = getattr(decision, "post_logits", None)
+    return decision.label, decision.accepted, None if known is None else known.shape[1]
 
 
 def logits_of(model: Model, images: Tensor) -> Tensor:
@@ -87,13 +96,8 @@ class Misclassify(Goal):
         """Whether the answer is wrong, or is the target."""
         if not self.targeted:
             return super().reached(images)
-        with torch.no_grad():
-            decide = getattr(self.model, "decide", None)
-            if decide is None:
-                return logits_of(self.model, images).argmax(1) == self.labels
-            decision = decide(images)
-            there: Tensor = decision.accepted & (decision.label == self.labels)
-            return there
+        answer, accepted, _ = answered(self.model, images)
+        return accepted & (answer == self.labels)
 
 
 class Averaged(Goal):

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from alu.errors import InputError
 from alu.evaluation.metrics import sign_test
+from alu.models.normalize import CIFAR10, Normalize, per_channel
 
 USUAL = {
-    "CIFAR-10's": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "CIFAR-10's": CIFAR10,
     "ImageNet's": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "one half's": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
@@ -29,11 +30,9 @@ def refuse_unnormalised(logits: Callable[[Tensor], Tensor], images: Tensor, labe
         return
     plain = logits(images).argmax(1) == labels
     for whose, (mean, deviation) in USUAL.items():
-        middle, spread = (torch.tensor(values, device=images.device).view(1, 3, 1, 1) for values in (mean, deviation))
-        if images.shape[1] == 1:
-            middle, spread = middle.mean(1, keepdim=True), spread.mean(1, keepdim=True)
+        statistics = [per_channel(values, images.shape[1]) for values in (mean, deviation)]
         try:
-            shown = logits((images - middle) / spread).argmax(1) == labels
+            shown = logits(Normalize(*statistics).to(images.device)(images)).argmax(1) == labels
         except Exception:  # a model that refuses such images wants plain ones
             return
         gained, lost = int((shown & ~plain).sum()), int((plain & ~shown).sum())
@@ -41,5 +40,5 @@ def refuse_unnormalised(logits: Callable[[Tensor], Tensor], images: Tensor, labe
             raise InputError(
                 f"The classifier is right on {int(plain.sum())} of {len(images)} images as they are, in [0, 1], and on "
                 f"{int(shown.sum())} with {whose} mean and deviation: it lacks its normalisation. Put it inside: "
-                f"torch.nn.Sequential(alu.models.Normalize({list(mean)}, {list(deviation)}), classifier)."
+                f"torch.nn.Sequential(alu.models.Normalize({statistics[0]}, {statistics[1]}), classifier)."
             )

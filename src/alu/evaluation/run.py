@@ -132,10 +132,13 @@ def _prepared(
 
 
 def other_networks(subject: Subject, dataset: Dataset) -> tuple[torch.nn.Module, ...]:
-    """A bundled classifier for the same classes that is not the one under attack, where there is one."""
+    """A bundled classifier for the same classes and size that is not the one under attack, where there is one."""
     own = weight_hash(subject.classifier) if isinstance(subject.classifier, torch.nn.Module) else ""
     for name in models.names("classifier"):
-        if tuple(models.card(name).classes) == tuple(dataset.classes):
+        card = models.card(name)
+        if not name.endswith(("-standard", "-unified")):  # others are robust, or read no images
+            continue
+        if card.classes == dataset.classes and card.architecture.get("size", 32) == max(dataset.shape[1:]):
             other = models.load(name).to(device_of(subject.model))
             if weight_hash(other) != own:
                 return (other,)

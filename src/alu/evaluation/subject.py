@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from alu.attacks.bpda import redrawn
-from alu.attacks.goals import logits_of
+from alu.attacks.goals import answered, logits_of
 from alu.decision import Decision
 from alu.defense import Defense, batched_logits
 from alu.evaluation.result import Judged
@@ -115,7 +115,7 @@ class Subject:
         for draw in range(RESUBMISSIONS):
             # A defence whose draws follow the image answers the same image alike; another seed is a fresh draw.
             asked = redrawn(self.model, draw) if isinstance(self.model, nn.Module) else self.model
-            answer, accepted = _answers(asked, images)
+            answer, accepted, _ = answered(asked, images)
             right += (accepted & (answer == labels)).float()
             wrong |= accepted & (answer != labels)
             rejected |= ~accepted
@@ -151,15 +151,6 @@ class Subject:
             yield cost
         finally:
             handle.remove()
-
-
-def _answers(model: Any, images: Tensor) -> tuple[Tensor, Tensor]:
-    """What is answered, and whether anything is."""
-    if hasattr(model, "decide"):
-        decision: Decision = model.decide(images)
-        return decision.label, decision.accepted
-    answer = batched_logits(model, images).argmax(1)
-    return answer, torch.ones_like(answer, dtype=torch.bool)
 
 
 def device_of(model: Any) -> torch.device:

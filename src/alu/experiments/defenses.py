@@ -46,8 +46,9 @@ def all_names() -> list[str]:
 
 
 def _classifiers() -> list[str]:
-    """Bundled networks that read CIFAR-10 images."""
-    return [name for name in models.names("classifier") if name.startswith("cifar10-")]
+    """Bundled networks that read CIFAR-10 images; the asymmetric one reads an inner layer."""
+    known = models.names("classifier")
+    return [name for name in known if name.startswith("cifar10-") and not name.endswith("-asymmetric")]
 
 
 def bundled_purifier(name: str, steps: int = 20) -> Purifier:

@@ -27,7 +27,8 @@ td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 td small, th small { color: var(--soft); display: block; font-weight: 400; }
 .dense { font-size: .86rem; } .dense th, .dense td { padding: .35rem .4rem; } .dense small { font-size: .76rem; }
 .dense th { font-size: .8rem; }
-td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); white-space: normal; }
+td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); }
+.dense td.number { white-space: normal; } .dense td.number small { white-space: nowrap; }
 .claims td { white-space: normal; } .claims td:nth-child(2) { min-width: 9rem; font-weight: 600; }
 .high, .passed { color: var(--good); } .low, .failed { color: var(--bad); } .none { color: #aab; }
 .stamp { display: inline-block; border: 2px solid var(--bad); color: var(--bad); font-weight: 700; border-radius: 4px;

@@ -55,6 +55,16 @@ def test_shards_become_the_whole(place: Path, tmp_path: Path) -> None:
     assert str(Result.load(place / "result.json")) in done.out
 
 
+def test_a_whole_that_lacks_an_obligation_ends_with_3(place: Path, tmp_path: Path) -> None:
+    for index in range(3):
+        shard = Result.load(place / f"shard{index}.json")
+        shard.unmet = ["no attack without gradients"] if index == 1 else []
+        shard.save(tmp_path / f"{index}.json")
+    done = alu(tmp_path, "merge", "0.json", "1.json", "2.json", "--out", "whole.json")
+    assert done.code == 3
+    assert Result.load(tmp_path / "whole.json").unmet == ["no attack without gradients"]
+
+
 @pytest.mark.parametrize("words", [("report", "result.json"), ("merge", *(f"shard{index}.json" for index in range(3)))])
 def test_neither_imports_torch(place: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     code = (

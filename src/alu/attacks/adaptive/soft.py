@@ -121,8 +121,11 @@ class Soft(AdaptiveAttack):
         from alu.attacks.autoattack import AutoAttack
 
         if self.budget != "quick":
-            temperature = self.temperatures[len(self.temperatures) // 2]
-            yield OnSoft(SoftOutput(defense, self.chosen_levels(defense)[0], temperature), AutoAttack(**self.same))
+            middle, least = self.temperatures[len(self.temperatures) // 2], min(self.temperatures)
+            first = self.chosen_levels(defense)[0]
+            # Where the middle one is wrong to begin with, the sharpest one is nearer to the deployed answer.
+            sharp = soft_as_deployed(defense, first, least) or SoftOutput(defense, first, least)
+            yield OnSoft(SoftOutput(defense, first, middle), AutoAttack(**self.same), sharp)
 
 
 def soft_as_deployed(defense: Any, level: Level, temperature: float) -> SoftOutput | None:

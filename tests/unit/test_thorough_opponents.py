@@ -1,0 +1,78 @@
+"""Parts of an opponent that matter when cheaper ones fail: decoy (b), AutoAttack on the soft output, wide curves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from alu.attacks import AutoAttack
+from alu.attacks.adaptive import Decoy, Soft
+from alu.attacks.adaptive.decoy import WrongRise
+from alu.attacks.adaptive.soft import OnSoft
+from alu.attacks.adaptive.view import Level
+from alu.attacks.goals import margin
+from alu.evaluation.diagnostics import measured
+from alu.evaluation.subject import Subject
+from alu.threat import ThreatModel
+from tests.unit.toys import Toy, toy_data, toy_defense, toy_images, toy_vae
+
+
+def test_decoy_b_refreshes_the_deployed_purifier() -> None:
+    defense, data = toy_defense("alu", "input", toy_vae(steps=3)), toy_data(4)
+    goals = [search.goal(defense, data.images, data.labels) for search in Decoy().tries(defense)]  # type: ignore[attr-defined]
+    (refreshed,) = [goal for goal in goals if isinstance(goal, WrongRise) and not goal.through]
+    deployed = defense.evidence(data.images)
+    assert not torch.equal(deployed.purified, toy_vae(steps=0)(data.images)), "steps must change something"
+    torch.testing.assert_close(refreshed.view.evidence(data.images).purified, deployed.purified)
+
+
+def test_decoy_b_takes_the_purified_logits_as_they_are() -> None:
+    defense, data = toy_defense("alu", "input", toy_vae(steps=3)), toy_data(4)
+    fixed = defense.evidence(data.images).post_logits.detach()
+    # The score is far above its bound here, so that the loss is the lead alone.
+    defense.detector.restore({name: 0 * values for name, values in defense.detector.fitted().items()})  # type: ignore[union-attr]
+    goal = WrongRise(defense, data.images, data.labels, level=Level("bpda"), through=False)
+    found = []
+    for loss in (goal.loss, lambda at: margin(fixed - defense.logits(at), data.labels)):
+        at = data.images.clone().requires_grad_(True)
+        found.append(torch.autograd.grad(loss(at).sum(), at)[0])
+    torch.testing.assert_close(found[0], found[1])
+
+
+@pytest.mark.parametrize(("budget", "count"), [("quick", 0), ("standard", 1), ("full", 1)])
+def test_a_defence_that_stands_faces_autoattack_on_its_soft_output(
+    monkeypatch: pytest.MonkeyPatch, budget: str, count: int
+) -> None:
+    faced: list[tuple[Any, int]] = []
+
+    def seen(self: AutoAttack, model: Any, images: Tensor, *_: Any, **__: Any) -> Tensor:
+        faced.append((model, len(images)))
+        return images
+
+    monkeypatch.setattr(AutoAttack, "__call__", seen)
+    defense, images = toy_defense(), toy_images(6)
+    labels = defense.decide(images).label
+    last = list(Soft(budget=budget).last_tries(defense))
+    assert [type(attempt) for attempt in last] == [OnSoft] * count
+    # A ball in which nothing can be found: every image is still there at the end.
+    Soft(eps=1e-6, steps=1, budget=budget)(defense, images, labels)
+    assert sum(number for _, number in faced) == len(images) * count
+    if count:
+        # The middle temperature is wrong about some of them; those are attacked where the output is sharper.
+        (middle, kept), (sharp, _) = faced
+        assert int((middle(images).argmax(1) == labels).sum()) == kept < len(images)
+        assert torch.equal(sharp(images).argmax(1), labels)
+
+
+def test_curves_go_from_small_to_large_even_where_the_ball_is_wide() -> None:
+    # Twice this eps is more than what the last point is meant to be.
+    threat, data = ThreatModel("Linf", 0.2), toy_data(8)
+    curves = measured(Subject(Toy()), data.images, data.labels, threat, 0)
+    sizes = [point["eps"] for point in curves["eps"]]
+    assert sizes == sorted(sizes)
+    assert max(sizes) == pytest.approx(0.4)
+    kept = {point["eps"]: point["right"] for point in curves["eps"]}
+    assert kept[threat.eps] == int((~curves["broken"]).sum())

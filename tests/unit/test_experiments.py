@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
+from alu.data.cifar10 import CLASSES
+from alu.evaluation.run import other_networks
+from alu.evaluation.subject import Subject
 from alu.experiments import artefacts, features, logit_change, one_step, pattern_cost
 from alu.experiments.catalog import EXPERIMENTS
 from alu.experiments.descents import at_each, image_sets
-from alu.experiments.material import Material
+from alu.experiments.material import Material, Shown
+from alu.experiments.unions import as_dataset, union
 from alu.experiments.verdicts import digits, verdicts
 from alu.purifiers import LatentVAE
 from alu.rng import generator
+from alu.storage import write_json
+from tests.unit.toys import Toy, toy_data
 
 
 def test_one_number_is_reached_in_one_step_and_ten_are_not() -> None:
@@ -35,6 +42,37 @@ def test_the_appendix_formula_is_the_best_rate() -> None:
     )
     stated = (wanted - classifier @ decoder @ code) / (2 * classifier @ decoder @ decoder.T @ (image - decoder @ code))
     torch.testing.assert_close(one_step.best_rate(decoder, classifier, image, code, wanted), stated.squeeze())
+
+
+def test_a_union_has_images_of_another_network() -> None:
+    material = Material({"n": 4})
+    shown = material.images("cifar10", "test", 4)
+    (other,) = other_networks(Subject(material.classifier("cifar10-standard")), as_dataset(shown))
+    assert Subject(other).name == "cifar10-unified"
+    attacked = material.attacked("nothing", shown, lambda model, images, labels: images, lambda images: images)
+    assert attacked.classes == shown.classes == CLASSES
+
+
+def test_a_union_goes_on_from_its_cell_and_not_from_a_stranger(tmp_path: Path) -> None:
+    data = toy_data(4)
+    shown, told = Shown("toys", data.images, data.labels, data.classes), []
+    material = Material({"n": 4}, watch=lambda what, done, total: told.append((done, total)))
+    whole = union(material, Toy(), shown)
+    material.work = tmp_path / "cell"
+
+    def interrupted(what: str, done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    material.watch = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        union(material, Toy(), shown)
+    left = tmp_path / "cell" / "union.json.work" / "evaluation.json"
+    assert left.exists()
+    material.watch = lambda *_: None
+    assert union(material, Toy(), shown) == whole
+    write_json(left, {"subject": "another"})
+    assert union(material, Toy(), shown) == whole
 
 
 def test_features_are_split_as_the_paper_says() -> None:

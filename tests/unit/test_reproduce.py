@@ -60,6 +60,38 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     assert toy.runs == {"first": 2, "second": 2}
 
 
+def test_a_long_cell_has_a_folder_that_an_interruption_leaves(tmp_path: Path) -> None:
+    toy, out, seen = Counted(), tmp_path / "toy.json", []
+
+    def cells(material: Material) -> list[Cell]:
+        def run() -> dict[str, Any]:
+            assert material.work is not None
+            seen.append(material.work.exists())
+            material.work.mkdir(parents=True, exist_ok=True)
+            if len(seen) == 1:
+                raise KeyboardInterrupt
+            return {"n": 1}
+
+        return [Cell("a/b, c", run)]
+
+    experiment = replace(toy.experiment(), cells=cells)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(experiment, out)
+    reproduce(experiment, out)
+    assert seen == [False, True]
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.json"]
+
+
+def test_fresh_replaces_an_edited_file(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    reproduce(toy.experiment(), out)
+    out.write_text(out.read_text().replace('"111"', '"110"'))
+    with pytest.raises(StorageError, match="changed after it was written"):
+        reproduce(toy.experiment(), out)
+    reproduce(toy.experiment(), out, fresh=True)
+    assert toy.runs == {"first": 2, "second": 2}
+
+
 def test_measuring_again_keeps_what_is_not_measured_yet(tmp_path: Path) -> None:
     toy, out = Counted(), tmp_path / "toy.json"
     before = reproduce(toy.experiment(), out)["cells"]

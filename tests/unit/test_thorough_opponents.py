@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from alu import Defense
 from alu.attacks import AutoAttack
-from alu.attacks.adaptive import Decoy, Soft
+from alu.attacks.adaptive import Decoy, Soft, Stealth
 from alu.attacks.adaptive.decoy import WrongRise
+from alu.attacks.adaptive.query import Query
 from alu.attacks.adaptive.soft import OnSoft
 from alu.attacks.adaptive.view import Level
 from alu.attacks.goals import margin
 from alu.evaluation.diagnostics import measured
 from alu.evaluation.subject import Subject
+from alu.purifiers import Blur, Purifier
+from alu.purifiers.base import Traits
 from alu.threat import ThreatModel
 from tests.unit.toys import Toy, toy_data, toy_defense, toy_images, toy_vae
 
@@ -65,6 +70,37 @@ def test_a_defence_that_stands_faces_autoattack_on_its_soft_output(
         (middle, kept), (sharp, _) = faced
         assert int((middle(images).argmax(1) == labels).sum()) == kept < len(images)
         assert torch.equal(sharp(images).argmax(1), labels)
+
+
+class Noisy(Blur):
+    """A blur that says it is random."""
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, stochastic=True)
+
+
+@pytest.mark.parametrize(
+    ("rule", "purifier", "counts"),
+    [("purified", None, (3, 2, 1)), ("purified", Noisy(0.5), (8, 6, 2)), ("alu", None, (8, 6, 2))],
+)
+def test_searches_that_cannot_differ_are_made_once(
+    rule: str, purifier: Purifier | None, counts: tuple[int, int, int]
+) -> None:
+    defense = toy_defense(rule, purifier=purifier)
+    attacks = (Stealth(budget="quick"), Soft(budget="quick"), Query(budget="quick"))
+    assert tuple(len(list(attack.tries(defense))) for attack in attacks) == counts
+
+
+def test_without_a_score_hiding_is_the_margin_alone() -> None:
+    defense, data = Defense(Toy(), Blur(0.5), rule="purified"), toy_data(6)
+    attack = Stealth(eps=0.05, steps=6)
+    kept, *left_out = [
+        attack._aimed(Level(), how, weight)(defense, data.images, data.labels)
+        for how, weight in (("sum", 0.0), ("orthogonal", 1.0), ("selective", 1.0), ("sum", 10.0))
+    ]
+    assert not torch.equal(kept, data.images)
+    assert all(torch.equal(kept, other) for other in left_out)
 
 
 def test_curves_go_from_small_to_large_even_where_the_ball_is_wide() -> None:

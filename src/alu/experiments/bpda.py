@@ -9,7 +9,7 @@ from alu.attacks import BPDAEOT, PGD
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material
-from alu.experiments.unions import EPS, defended, union
+from alu.experiments.unions import EPS, SUITE, defended, union
 
 SYSTEMS = {
     "plug-in": ("cifar10-standard", "cifar10-vae"),
@@ -27,7 +27,8 @@ def cells(material: Material) -> list[Cell]:
         for reading in (*readings, "purified"):
             for column in ("clean", "bpda-eot", "surrogate pgd", "adaptive"):
                 run = partial(_cell, material, system, reading, column)
-                made.append(Cell(f"{system}, {reading}/{column}", run, tuple(dict.fromkeys((classifier, purifier)))))
+                needs, version = tuple(dict.fromkeys((classifier, purifier))), SUITE if column == "adaptive" else 1
+                made.append(Cell(f"{system}, {reading}/{column}", run, needs, version))
     return made
 
 

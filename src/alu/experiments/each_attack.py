@@ -11,10 +11,12 @@ from alu.attacks import PGD
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.pattern import case_three
 from alu.attacks.adaptive.view import smoothly_purified
+from alu.evaluation.run import other_networks
+from alu.evaluation.subject import Subject
 from alu.evaluation.suite import BUDGETS
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material
-from alu.experiments.unions import EPS, defended
+from alu.experiments.unions import EPS, as_dataset, defended
 from alu.experiments.verdicts import digits
 
 CLASSIFIER = "cifar10-standard"
@@ -25,9 +27,9 @@ PURIFIERS = {
 """The readings each purifier has; a projection has no reconstruction."""
 NAMES = ("Decoy", "Boost", "Direct", "Pattern", "Trajectory", "Stealth", "Match", "Soft", "Transfer", "Query")
 BUDGET = "quick"
-VERSIONS = {"Pattern": 2, "Decoy": 2, "Soft": 2, "Query": 2}
+VERSIONS = {"Pattern": 2, "Decoy": 2, "Soft": 2, "Query": 2, "Transfer": 2}
 """Attacks that have become stronger: pattern looks for its case first, decoy refreshes what is deployed, soft and query
-know the detector under abstain and attack images that their twin gets wrong."""
+know the detector under abstain and attack images that their twin gets wrong, transfer has another network."""
 
 
 def cells(material: Material) -> list[Cell]:
@@ -51,6 +53,8 @@ def _cell(material: Material, purifier: str, reading: str, name: str) -> Found:
     if name == "surrogate PGD-20":
         images = PGD(steps=20, **same)(smoothly_purified(defense), images, clean.labels)
     elif name in NAMES:
+        if name == "Transfer":
+            same["others"] = other_networks(Subject(defense), as_dataset(clean))
         attack = getattr(informed, name)(steps=BUDGETS[BUDGET], budget=BUDGET, **same)
         images = attack(defense, images, clean.labels, watch=partial(material.watch, f"{reading}, {name}"))
     decision = defense.decide(images)

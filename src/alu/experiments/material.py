@@ -30,6 +30,7 @@ class Shown:
     key: str
     images: Tensor
     labels: Tensor
+    classes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -47,6 +48,8 @@ class Material:
         watch: Callable[[str, int, int], None] = lambda *_: None,
     ) -> None:
         self.sizes, self.seed, self.device, self.root, self.watch = sizes, seed, device, root, watch
+        self.work: Path | None = None
+        """A folder of the cell that is being measured, for what is too long to be lost."""
         self._kept: dict[Any, Any] = {}
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -74,7 +77,7 @@ class Material:
 
         key = f"{dataset}/{split}/{n}"
         found = self.once(("images", key), opened)
-        return Shown(key, found.images.to(self.device), found.labels.to(self.device))
+        return Shown(key, found.images.to(self.device), found.labels.to(self.device), found.classes)
 
     def purifier(self, name: str) -> Purifier:
         """A bundled one by name ("cifar10-vae@5" takes 5 steps, 20 if unsaid), an asymmetric network, or "blur"."""
@@ -124,7 +127,7 @@ class Material:
             found: Tensor = attack(model, shown.images, shown.labels if labels is None else labels, **told)
             return found
 
-        return Shown(key, self.once(("attacked", key), made), shown.labels)
+        return Shown(key, self.once(("attacked", key), made), shown.labels, shown.classes)
 
     def logits(self, name: str, key: str | tuple[str, ...], images: Tensor) -> Tensor:
         """A bundled network's logits; `key` names the images."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import torch
 
@@ -36,7 +38,9 @@ def reproduce(
     sizes = experiment.sizes(quick)
     kept_before = _known(experiment, out, sizes, seed, fresh)
     known = {} if fresh else kept_before
-    cells = experiment.cells(Material(sizes, seed, device, root, watch))
+    material = Material(sizes, seed, device, root, watch)
+    cells = experiment.cells(material)
+    work = out.with_name(f"{out.name}.work")
     result: dict[str, Any] = {
         "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,
         "differs": experiment.differs, "why": experiment.why, "complete": False, "cells": {},
@@ -45,9 +49,12 @@ def reproduce(
     for number, cell in enumerate(cells):
         watch(experiment.name, number, len(cells))
         kept = known.get(cell.key)
+        material.work = work / quote(cell.key, safe=" ,")
         result["cells"][cell.key] = kept if kept is not None and _holds(cell, kept) else _measured(cell)
         # What is still to be measured again stays until it is: an interruption costs one cell, not all of them.
         write(out, {**result, "cells": {**kept_before, **result["cells"]}}, seed)
+        shutil.rmtree(material.work, ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
     result["complete"] = all("found" in record for record in result["cells"].values())
     write(out, result, seed)
     watch(experiment.name, len(cells), len(cells))
@@ -65,7 +72,12 @@ def _known(experiment: Experiment, out: Path, sizes: dict[str, int], seed: int, 
     """The cells that are there already; a file of other sizes, or of another seed, is only replaced by --fresh."""
     if not out.exists():
         return {}
-    plain = read(out)
+    try:
+        plain = read(out)
+    except StorageError:
+        if fresh:  # an edited or broken file is replaced, as its message promises
+            return {}
+        raise
     asked = {"experiment": experiment.name, "sizes": sizes, "seed": seed}
     for key, value in asked.items():
         if plain.get(key) != value:

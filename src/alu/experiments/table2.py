@@ -9,7 +9,7 @@ from alu.attacks import PGD, AutoAttack
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material, Shown
-from alu.experiments.unions import EPS, defended, union
+from alu.experiments.unions import EPS, SUITE, defended, union
 from alu.experiments.verdicts import verdicts
 
 DATASETS = ("cifar10", "cifar100", "tiny-imagenet")
@@ -46,7 +46,7 @@ def _row(material: Material, dataset: str, method: str) -> list[Cell]:
     budget = "standard" if deep and material.sizes["standard"] else "quick"
     for reading in ("bare", "input", "reconstruction", "purified"):
         run = partial(_adaptive, material, dataset, classifier, vae, reading, n, budget)
-        made.append(Cell(f"{classifier}/adaptive, {reading}", run, needs))
+        made.append(Cell(f"{classifier}/adaptive, {reading}", run, needs, SUITE))
     return made
 
 

@@ -11,7 +11,7 @@ from alu.attacks.adaptive.view import smoothly_purified
 from alu.defense import Defense
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material
-from alu.experiments.unions import EPS, defended, union
+from alu.experiments.unions import EPS, SUITE, defended, union
 from alu.purifiers import Identity
 
 CLASSIFIER, VAE, OTHER = "cifar10-standard", "cifar10-vae", "cifar10-unified"
@@ -26,7 +26,8 @@ def cells(material: Material) -> list[Cell]:
             if reading == "bare" and row == "surrogate":  # which is about the purifier
                 continue
             needs = (CLASSIFIER, VAE, OTHER) if row == "transfer" else (CLASSIFIER, VAE)
-            made.append(Cell(f"{reading}/{row}", partial(_cell, material, reading, row), needs))
+            version = SUITE if row == "adaptive" else 1
+            made.append(Cell(f"{reading}/{row}", partial(_cell, material, reading, row), needs, version))
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.soft import OnSoft, SoftOutput, soft_as_deployed
 from alu.attacks.adaptive.transfer import OnAnother
-from alu.attacks.adaptive.view import Level, twin
+from alu.attacks.adaptive.view import Level, score_matters, twin
 from alu.attacks.base import Attack
 
 
@@ -31,7 +31,7 @@ class Query(AdaptiveAttack):
 
         same = self.same
         level = Level("blind", self.twin_steps)
-        for temperature in (0.05, 1.0):
+        for temperature in (0.05, 1.0) if score_matters(defense) else (0.05,):
             deeper = soft_as_deployed(defense, level, temperature)
             yield OnSoft(SoftOutput(defense, level, temperature), Square(queries=self.queries, **same), deeper)
         if self.budget != "quick":

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.transfer import OnAnother
-from alu.attacks.adaptive.view import Level, View
+from alu.attacks.adaptive.view import Level, View, score_matters
 from alu.attacks.base import Attack
 from alu.attacks.gradient import CWLinf
 
@@ -107,9 +107,10 @@ class Soft(AdaptiveAttack):
         from alu.attacks.autoattack import APGDCE, APGDT
 
         same = self.same
+        temperatures = self.temperatures if score_matters(defense) else self.temperatures[:1]
         for level in self.chosen_levels(defense):
-            outputs = [SoftOutput(defense, level, temperature) for temperature in self.temperatures]
-            deeper = [soft_as_deployed(defense, level, temperature) for temperature in self.temperatures]
+            outputs = [SoftOutput(defense, level, temperature) for temperature in temperatures]
+            deeper = [soft_as_deployed(defense, level, temperature) for temperature in temperatures]
             for output, other in zip(outputs, deeper, strict=True):
                 yield OnSoft(output, CWLinf(steps=self.steps, **same))
                 yield OnSoft(output, APGDCE(steps=2 * self.steps, **same), other)

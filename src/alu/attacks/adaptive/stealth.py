@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack, Aimed, ViewGoal
-from alu.attacks.adaptive.view import GoalMaker, Level
+from alu.attacks.adaptive.view import GoalMaker, Level, score_matters
 from alu.attacks.base import Attack
 from alu.attacks.goals import gradient_of, margin
 from alu.attacks.gradient import per_image, where
@@ -72,11 +72,18 @@ class Stealth(AdaptiveAttack):
         self.weights = tuple(weights)
 
     def tries(self, defense: Any) -> Iterable[Attack]:
-        """All kinds of search at each level, and the two other starts with the kind that hides best."""
+        """All kinds of search at each level, and the two other starts with the kind that hides best; where there is
+        nothing to hide from, the margin alone from the three starts."""
+        hidden = score_matters(defense)
         for level in self.chosen_levels(defense):
+            starts = (self._boundary(level), partial(on_manifold, level=level))
+            if not hidden:
+                for begin in (None, *starts):
+                    yield self._aimed(level, "sum", 0.0, begin)
+                continue
             for how in ("orthogonal", "selective"):
                 yield self._aimed(level, how)
-            for begin in (self._boundary(level), partial(on_manifold, level=level)):
+            for begin in starts:
                 yield self._aimed(level, "orthogonal", begin=begin)
             for weight in self.weights:
                 yield self._aimed(level, "sum", weight)

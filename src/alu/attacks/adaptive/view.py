@@ -88,6 +88,13 @@ class View:
         return limits
 
 
+def score_matters(defense: Any) -> bool:
+    """Whether searches that differ only in what they make of the score can end differently: the rule reads it, or the
+    defence is random, so that no two searches are the same."""
+    traits = getattr(defense, "traits", None)
+    return traits is None or bool(traits.detector or traits.stochastic)
+
+
 def smoothly_purified(defense: Any) -> Model:
     """f(D(E(x))), or f after a filter's smooth stand-in: what the paper calls white-box, and a source of transfer."""
 

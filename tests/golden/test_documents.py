@@ -9,7 +9,7 @@ import pytest
 from alu import models
 from alu.experiments.catalog import EXPERIMENTS
 from alu.experiments.material import Material
-from alu.report.paper.results import read
+from alu.report.paper.results import Results, read, share
 from alu.report.paper.writing import texts
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +21,35 @@ def test_generated_text_is_up_to_date(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == wanted, (
         f"{path} disagrees with results/. Run: python -m alu.report.paper.writing"
     )
+
+
+def test_results_are_of_the_sizes_and_say_what_the_experiment_says_today() -> None:
+    for path in sorted((ROOT / "results").glob("*.json")):
+        experiment, kept = EXPERIMENTS[path.stem], read(path)
+        said = (kept["sizes"], kept["differs"], kept["why"], kept["quick"])
+        assert said == (experiment.full, experiment.differs, experiment.why, False), path.name
+
+
+EXPLAINED: dict[tuple[str, str], str] = {}
+"""Defences that keep more than the bare classifier under every attack, and the heading of the lab log that says why."""
+
+
+def test_no_defence_keeps_more_than_its_classifier_unless_the_lab_log_says_why() -> None:
+    results, log = Results.open(ROOT / "results"), (ROOT / "docs" / "lab-log.md").read_text(encoding="utf-8")
+    pairs: list[tuple[str, str, str, str]] = []
+    for reading in ("input", "reconstruction", "purified"):
+        for name, key in (("threats", f"{reading}/adaptive"), ("threats", "bare/adaptive")):
+            assert results.found(name, key), "the card is always there"
+        two = [results.need("threats", f"{which}/adaptive")["adaptive"] for which in (reading, "bare")]
+        pairs.append(("threats", reading, two[0], two[1]))
+        for key in [key for key in results.cells("table2") if key.endswith(f"/adaptive, {reading}")]:
+            classifier = key.split("/")[0]
+            pairs.append((key, reading, results.standing(classifier, reading), results.standing(classifier, "bare")))
+    assert pairs
+    for where, reading, defended, bare in pairs:
+        if share(defended).value > share(bare).interval[1]:
+            assert (where, reading) in EXPLAINED, f"{where}, {reading}: more than the bare classifier keeps"
+            assert f"## {EXPLAINED[where, reading]}" in log
 
 
 def test_results_are_of_the_bundled_weights_and_of_today_s_committed_code() -> None:

@@ -35,6 +35,7 @@ def histogram(test: list[float], on_f: list[float], through: list[float], hard: 
     cells = {
         "train": calm, "calibration": calm, "clean": both_readings(test), "pgd-20 on f": both_readings(on_f),
         "pgd-20 on f(D(E))": both_readings(through), "autoattack on f": both_readings(hard),
+        "autoattack on f(D(E))": both_readings(hard),
     }  # fmt: skip
     stealth = {"cifar10-vae, abstain/Stealth": {"outcome": "0" * 100}}
     found = results(histogram=cells)
@@ -55,6 +56,16 @@ def test_thresholds_are_those_of_the_scores() -> None:
     assert found.threshold("input", "train") == pytest.approx(199.0), "the 99.5 % quantile of 0..200"
     # 399 images at 0.5 %: p = (1 + those at least as high) / 400 allows one as high: the second highest is not flagged.
     assert found.threshold("input", "held out") == 397.0
+
+
+def test_what_holds_in_one_reading_only_says_so() -> None:
+    found = histogram(LOW, HIGH, HIGH, HIGH)
+    for kind in ("pgd-20 on f", "autoattack on f"):
+        found.experiments["histogram"]["cells"][kind]["found"]["reconstruction"] = LOW
+    for judge, verdict in ((scores.separable, HOLDS), (scores.survives_autoattack, OBLIVIOUS)):
+        told = judge(found)
+        assert told.verdict == verdict
+        assert told.evidence.startswith("In the input reading only. ")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +101,8 @@ def test_logit_changes() -> None:
 def test_bounds_and_comparisons_have_three_answers() -> None:
     assert [judging.at_least(Share(count, 100), 0.9) for count in (100, 99, 90, 70)] == [True, True, None, False]
     assert [judging.at_most(Share(count, 100), 0.1) for count in (0, 1, 10, 30)] == [True, True, None, False]
+    assert judging.at_most(Share(0, 5), 0.02) is None, "none of five is not yet at most 2 %"
+    assert judging.at_least(Share(5, 5), 0.98) is None
     assert judging.better("1" * 20, "0" * 20) is True
     assert judging.better("0" * 20, "1" * 20) is False
     assert judging.better("1" * 20, "1" * 19 + "0") is None
@@ -102,15 +115,18 @@ def stepped(near: str, far: str) -> Results:
 
 
 def test_fifty_steps() -> None:
-    assert steps.fifty(stepped("1" * 98 + "0" * 2, "1" * 99 + "0")).verdict == HOLDS
-    assert steps.fifty(stepped("1" * 80 + "0" * 20, "1" * 90 + "0" * 10)).verdict == FAILS
+    assert steps.fifty(stepped("1" * 98 + "0" * 2, "1" * 98 + "0" * 2)).verdict == HOLDS
+    assert steps.fifty(stepped("1" * 70 + "0" * 30, "1" * 90 + "0" * 10)).verdict == FAILS
+    assert steps.fifty(stepped("1" * 70 + "0" * 30, "1" * 65 + "0" * 5 + "1" * 12 + "0" * 18)).verdict == FEW, (
+        "seven points gained is more than three, if not surely"
+    )
     assert steps.fifty(stepped("0" * 90 + "1" * 10, "0" * 90 + "1" * 10)).verdict == FAILS, "chance has converged too"
 
 
 def rates(small: str, large: str) -> Results:
     cells = {}
     for setting in ("gd, sse", "gd, mse", "gd, norm", "adam, sse"):
-        for rate, digits in (("1e-05", small), ("0.01", large)):
+        for rate, digits in (("1e-05", "0" * 100), ("0.0001", small), ("0.01", large)):
             row = {"100": {"reconstruction": {"all flagged": digits}}}
             cells[f"{setting}, {rate}"] = {"pgd-20 on f(D(E))": row}
     return Results({"learning-rate": made("learning-rate", **cells)})
@@ -122,20 +138,33 @@ def test_small_rates() -> None:
     assert worse.verdict == FAILS
     assert "best 100.0 [96.3, 100.0] n=100 at 0.01" in worse.evidence
     assert steps.small_rate(rates("1" * 75 + "0" * 25, "1" * 55 + "0" * 21 + "1" * 24)).verdict == FEW
+    chance = steps.small_rate(rates("1" * 10 + "0" * 90, "1" * 10 + "0" * 90))
+    assert chance.verdict == FAILS
+    assert chance.evidence.count("not above chance") == 4
 
 
-def informed(found: Results, kept: str) -> Results:
-    found.experiments["threats"] = made("threats", **{"input/adaptive": {"adaptive": kept}})
+def informed(found: Results, decoy: str, reconstruction: str = "") -> Results:
+    """The same under attackers who know more, in both readings or with another outcome of decoy in the second."""
+    cells = {}
+    for reading, told in (("input", decoy), ("reconstruction", reconstruction or decoy)):
+        cells[f"cifar10-vae, {reading}/clean"] = {"outcome": "10" * (len(decoy) // 2)}
+        cells[f"cifar10-vae, {reading}/Decoy"] = {"outcome": told}
+    found.experiments["each-attack"] = made("each-attack", **cells)
+    surrogate = {f"{reading}/surrogate": {"attacked": "0" * 20} for reading in ("input", "reconstruction")}
+    found.experiments["threats"] = made("threats", **surrogate)
     return found
 
 
 def test_more_right_under_attack_than_clean_is_for_the_oblivious_only() -> None:
-    clean = {"bare": "10" * 10, "input": {"alu": "10" * 10}}
-    attacked = {"bare": "00" * 10, "input": {"alu": "11" * 10}}
+    clean = {"bare": "10" * 10, **{reading: {"alu": "10" * 10} for reading in ("input", "reconstruction")}}
+    attacked = {"bare": "00" * 10, **{reading: {"alu": "11" * 10} for reading in ("input", "reconstruction")}}
     told = {"answer is the swapped label": "1" * 90 + "0" * 10, "rank": "8" * 100}
     found = results(artefacts={"E1 and E5": {"clean": clean, "attacked": attacked}, "E2": told})
     assert answers.above_clean(informed(found, "0" * 20)).verdict == OBLIVIOUS
     assert answers.above_clean(informed(found, "1" * 20)).verdict == HOLDS
+    split = answers.above_clean(informed(found, "0" * 20, "1" * 20))
+    assert split.verdict == HOLDS
+    assert split.evidence.startswith("In the reconstruction reading only. Paper protocol")
     assert answers.hard_samples(found).verdict == FAILS, "it follows a label that is not there"
     told = found.experiments["artefacts"]["cells"]["E2"]["found"]
     told["answer is the swapped label"] = "0" * 100
@@ -149,7 +178,7 @@ def test_more_right_under_attack_than_clean_is_for_the_oblivious_only() -> None:
 def rows(alu: str, bare: str, union: str, bare_union: str = "0" * 100) -> dict[str, Any]:
     both = {reading: {"alu": alu} for reading in ("input", "reconstruction")}
     cells: dict[str, Any] = {}
-    for column in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))", "autoattack on f"):
+    for column in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))", "autoattack on f", "autoattack on f(D(E))"):
         cells[column] = {"bare": bare, **both}
     for reading in ("input", "reconstruction"):
         cells[f"adaptive, {reading}"] = {"adaptive": union}
@@ -176,7 +205,8 @@ def test_table_two() -> None:
     assert answers.several_attacks(table2(standard=rows(GOOD, BAD, HALF))).verdict == OBLIVIOUS
     assert answers.several_attacks(table2(standard=rows(GOOD, BAD, GOOD))).verdict == HOLDS
     assert answers.several_attacks(table2(standard=rows(HALF, BAD, HALF))).verdict == FAILS
-    assert answers.helps_robust(table2(at=rows(HALF, HALF, BAD, HALF))).verdict == FAILS
+    assert answers.helps_robust(table2(at=rows(HALF, HALF, BAD, HALF))).verdict == FEW, "equal is not yet worse"
+    assert answers.helps_robust(table2(at=rows(BAD, HALF, BAD, HALF))).verdict == FAILS
     assert answers.helps_robust(table2(at=rows(GOOD, HALF, BAD, HALF))).verdict == OBLIVIOUS
     assert answers.helps_robust(table2(at=rows(GOOD, HALF, GOOD, HALF))).verdict == HOLDS
     plain = rows(HALF, BAD, BAD)
@@ -186,23 +216,58 @@ def test_table_two() -> None:
     assert answers.unified_better(table2(unified=plain, standard=plain)).verdict == FEW
 
 
+def test_a_union_that_lacks_an_attack_proves_nothing() -> None:
+    for judge, found in (
+        (answers.several_attacks, table2(standard=rows(GOOD, BAD, GOOD))),
+        (answers.helps_robust, table2(at=rows(GOOD, HALF, GOOD, HALF))),
+        (answers.unified_better, table2(unified=rows(GOOD, BAD, HALF), standard=rows(HALF, BAD, BAD))),
+    ):
+        assert judge(found).verdict == HOLDS
+        for key, record in found.experiments["table2"]["cells"].items():
+            if "adaptive" in key:
+                record["found"]["unmet"] = ["no attack without gradients"]
+        told = judge(found)
+        assert told.verdict == FEW
+        assert told.evidence.endswith("INCOMPLETE (no attack without gradients)")
+
+
 def test_pattern() -> None:
-    pgd = {"right clean": GOOD, "fooled": GOOD, "case 3": BAD, "backwards": 100}
+    pgd = {"right clean": GOOD, "fooled": GOOD, "case 3": BAD, "backwards": 100, "forwards": 100, "seconds": 1.0}
     name = "cifar10-standard/"
-    for third, cost, verdict in ((GOOD, 300, FAILS), (HALF, 300, HOLDS), (HALF, 150, FAILS)):
+    some = "1" * 90 + "0" * 10
+    for third, cost, verdict in ((GOOD, 300, FAILS), (HALF, 300, HOLDS), (HALF, 150, FAILS), (some, 300, FEW)):
         held = {**pgd, "case 3": third, "backwards": cost}
-        assert (
-            attackers.pattern_weak(results(pattern_cost={f"{name}pgd": pgd, f"{name}pattern": held})).verdict == verdict
-        )
+        cells = {f"{name}pgd, stopped when fooled": pgd, f"{name}pattern": held}
+        told = attackers.pattern_weak(Results({"pattern-cost": made("pattern-cost", **cells)}))
+        assert told.verdict == verdict
+        assert f"Slow: {'yes' if cost == 300 else 'no'}." in told.evidence
 
 
-def test_asymmetry() -> None:
-    for left, union, verdict in ((BAD, BAD, FAILS), (GOOD, BAD, OBLIVIOUS), (GOOD, GOOD, HOLDS)):
-        cells: dict[str, Any] = {"asymmetric, reconstruction/adaptive": {"adaptive": union}}
-        for system in ("unified", "asymmetric"):
-            for column, outcome in (("clean", GOOD), ("bpda-eot", left), ("surrogate pgd", left)):
-                cells[f"{system}, reconstruction/{column}"] = {"outcome": outcome}
-        assert attackers.asymmetry(Results({"bpda": made("bpda", **cells)})).verdict == verdict
+@pytest.mark.parametrize(
+    ("unified", "bpda", "surrogate", "verdict", "why"),
+    [
+        (BAD, GOOD, GOOD, HOLDS, ""),
+        (BAD, BAD, BAD, FAILS, ""),
+        (BAD, GOOD, BAD, FAILS, "What BPDA-EOT does not find, the gradient through encoder and decoder does."),
+        (GOOD, GOOD, GOOD, FAILS, "does not break the symmetric system either"),
+        (BAD, "10" * 50, GOOD, FEW, ""),
+    ],
+)
+def test_asymmetry(unified: str, bpda: str, surrogate: str, verdict: str, why: str) -> None:
+    cells: dict[str, Any] = {"asymmetric, reconstruction/adaptive": {"adaptive": GOOD}}
+    for system, found in (("unified", (GOOD, unified, BAD)), ("asymmetric", (GOOD, bpda, surrogate))):
+        for column, outcome in zip(("clean", "bpda-eot", "surrogate pgd"), found, strict=True):
+            cells[f"{system}, reconstruction/{column}"] = {"outcome": outcome}
+    told = attackers.asymmetry(Results({"bpda": made("bpda", **cells)}))
+    assert told.verdict == verdict
+    assert why in told.evidence
+
+
+def test_everything_together_counts_the_experiment_s_own_attacks() -> None:
+    cells = {f"plug-in, input/{column}": {"outcome": digits}
+             for column, digits in (("clean", "1110"), ("bpda-eot", "1101"), ("surrogate pgd", "1011"))}  # fmt: skip
+    cells["plug-in, input/adaptive"] = {"adaptive": "111"}
+    assert Results({"bpda": made("bpda", **cells)}).together("plug-in, input") == "100"
 
 
 def test_convergence_equation_and_one_step() -> None:
@@ -219,7 +284,7 @@ def test_convergence_equation_and_one_step() -> None:
         found = Results({"features": made("features", **{"cifar10-standard": kept})})
         assert changes.equation(found).verdict == verdict
     for rate, left, verdict in ((1.0, 0.0, HOLDS), (-1.0, 0.0, FAILS), (1.0, 0.5, FAILS)):
-        cell = {"n": 2, "rate": [rate, rate], "error before": [1.0, 1.0], "error after": [left, left]}
+        cell = {"n": 500, "rate": [rate] * 500, "error before": [1.0] * 500, "error after": [left] * 500}
         names = ("1 outputs", "1 outputs, label of the image", "10 outputs")
         found = Results({"one-step": made("one-step", **dict.fromkeys(names, cell))})
         assert changes.one_step(found).verdict == verdict
@@ -232,6 +297,14 @@ def test_a_quick_result_is_never_a_verdict() -> None:
     assert verdict.verdict == FEW
     assert verdict.evidence.startswith("A first look only, which says: holds.")
     assert claim.experiment == "logit-change"
+
+
+def test_a_quick_result_that_is_only_looked_at_is_no_verdict_either() -> None:
+    found = histogram(LOW, HIGH, HIGH, HIGH)
+    found.experiments["each-attack"]["quick"] = True
+    told = judged(found)
+    assert told["detection survives AutoAttack"][1].verdict == FEW
+    assert told["clean and attacked scores are separable"][1].verdict == HOLDS
 
 
 def test_a_mistake_in_a_judge_is_not_taken_for_a_missing_cell() -> None:

@@ -47,7 +47,9 @@ def _cell(material: Material, system: str, reading: str, column: str) -> Found:
     images = shown.images
     if column in attacks:
         attack, model = attacks[column]
-        images = material.attacked(f"{column} on {system}, {reading}", shown, attack, model).images
+        # The surrogate knows nothing of readings.
+        target = f"{system}, {reading}" if column == "bpda-eot" else system
+        images = material.attacked(f"{column} on {target}", shown, attack, model).images
     decision = defense.decide(images)
     outcome = "".join(map(str, decision.outcome(shown.labels).tolist()))
     return {"n": len(shown), "outcome": outcome, "flagged": "".join(str(int(flag)) for flag in decision.flagged)}

@@ -33,10 +33,12 @@ def image_sets(material: Material) -> dict[str, Shown]:
     }
 
 
-def at_each(material: Material, purifier: LatentVAE, name: str, counts: Sequence[int]) -> Found:
+def at_each(
+    material: Material, purifier: LatentVAE, name: str, counts: Sequence[int], calibration: int | None = None
+) -> Found:
     """For each number of steps and each set of images: bare, purified, and both readings; the threshold of each
     reading and number of steps comes from held-out clean images that went the same way."""
-    calm = material.images("cifar10", "calibration", material.sizes["calibration"])
+    calm = material.images("cifar10", "calibration", calibration or material.sizes["calibration"])
     seen = _evidence(material, purifier, f"{name}, calibration", calm, counts)
     fitted: dict[tuple[int, str], LogitShift] = {}
     for at, evidence in seen.items():

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from alu.attacks import AutoAttack
+from alu.attacks.adaptive.view import smoothly_purified
 from alu.detectors import LogitShift
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.descents import CLASSIFIER, VAE, image_sets
 from alu.experiments.material import Material, Shown
-from alu.experiments.unions import EPS
+from alu.experiments.unions import EPS, defended
 from alu.experiments.verdicts import evidence
 
-KINDS = ("train", "calibration", "clean", "pgd-20 on f", "pgd-20 on f(D(E))", "autoattack on f")
+KINDS = (
+    "train",
+    "calibration",
+    "clean",
+    "pgd-20 on f",
+    "pgd-20 on f(D(E))",
+    "autoattack on f",
+    "autoattack on f(D(E))",
+)
 
 
 def cells(material: Material) -> list[Cell]:
@@ -25,10 +35,13 @@ def _shown(material: Material, kind: str) -> Shown:
         return material.images("cifar10", "train", material.sizes["train"])
     if kind == "calibration":
         return material.images("cifar10", "calibration", material.sizes["calibration"])
-    if kind == "autoattack on f":
+    if kind.startswith("autoattack"):
         clean = material.images("cifar10", "test", material.sizes["n"])
         attack = AutoAttack(eps=EPS, seed=material.seed)
-        shown = material.attacked(kind, clean, attack, material.classifier(CLASSIFIER))
+        model: Any = material.classifier(CLASSIFIER)
+        if kind != "autoattack on f":
+            model = smoothly_purified(defended(material, CLASSIFIER, f"{VAE}@0", "purified"))
+        shown = material.attacked(kind, clean, attack, model)
         # It leaves alone what is wrong already: a detector is not to be blamed for clean images.
         moved = (shown.images != clean.images).flatten(1).any(1)
         return Shown(f"{shown.key}, moved", shown.images[moved], shown.labels[moved])

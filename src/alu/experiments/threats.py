@@ -48,7 +48,9 @@ def _cell(material: Material, reading: str, row: str) -> Found:
     images = shown.images
     if row in attacks:
         attack, model = attacks[row]
-        images = material.attacked(f"{row} on {reading}", shown, attack, model).images
+        # Who attacks something else than the defence makes the same images for all of its readings.
+        target = f"{row} on {reading}" if row == "query" else row
+        images = material.attacked(target, shown, attack, model).images
     before, after = defense.decide(shown.images), defense.decide(images)
     outcome = ["".join(map(str, decision.outcome(shown.labels).tolist())) for decision in (before, after)]
     return {"n": len(shown), "clean": outcome[0], "attacked": outcome[1]}

@@ -70,8 +70,10 @@ def bars(classes: Sequence[str], before: Sequence[float], after: Sequence[float]
     return "".join(parts)
 
 
-def histogram(groups: Sequence[Group], threshold: float | None, bins: int = 40) -> str:
-    """Shares of scores in bins, one outline per group, with the threshold as a line."""
+def histogram(
+    groups: Sequence[Group], threshold: float | None, bins: int = 40, other: tuple[str, float] | None = None
+) -> str:
+    """Shares of scores in bins, one outline per group, with the threshold as a line; `other` is a second one, named."""
     values = sorted(value for group in groups for value in group.values)
     # A few huge scores would squeeze all others into one bin: the last bin holds what lies beyond it.
     top = max(values[int(0.98 * (len(values) - 1))], *([] if threshold is None else [1.25 * threshold]))
@@ -97,6 +99,13 @@ def histogram(groups: Sequence[Group], threshold: float | None, bins: int = 40) 
         parts.append(
             f'<line x1="{at:.1f}" x2="{at:.1f}" y1="6" y2="{axes.down(0):.1f}" stroke="{INK}" stroke-dasharray="4 3"/>'
             f'<text x="{at + 5:.1f}" y="17">flagged above {threshold:.3g}</text>'
+        )
+    if other is not None:
+        name, value = other
+        at = axes.across(value)
+        parts.append(
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="24" y2="{axes.down(0):.1f}" stroke="{INK}" stroke-dasharray="1 3"/>'
+            f'<text x="{at + 5:.1f}" y="33">{escape(name)} {value:.3g}</text>'
         )
     return axes.drawn("histogram of the suspicion score", parts)
 

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from alu.report.paper.judges import answers, attackers, changes, scores, steps
 from alu.report.paper.judging import FEW, UNKNOWN, Verdict
 from alu.report.paper.results import MissingCellError, Results
+
+
+@dataclass
+class Noted(Results):
+    """Results that remember which experiments were looked at."""
+
+    looked_at: set[str] = field(default_factory=set)
+
+    def cells(self, experiment: str) -> dict[str, Any]:
+        """What each measured cell found."""
+        self.looked_at.add(experiment)
+        return super().cells(experiment)
 
 
 @dataclass(frozen=True)
@@ -22,11 +34,12 @@ class Claim:
 
     def verdict(self, results: Results) -> Verdict:
         """The verdict, or that the cells it needs have not been measured."""
+        read = Noted(results.experiments)
         try:
-            found = self.judge(results)
+            found = self.judge(read)
         except MissingCellError as missing:
             return Verdict(UNKNOWN, f"Not there yet: {missing}.")
-        if self.experiment in results.quick and found.verdict != UNKNOWN:
+        if read.looked_at & results.quick:
             return Verdict(FEW, f"A first look only, which says: {found.verdict}. {found.evidence}")
         return found
 

@@ -6,12 +6,12 @@ answers on the same images are compared by the sign test. In between there are t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from alu.evaluation.intervals import Share
 from alu.evaluation.metrics import sign_test
-from alu.evaluation.resampling import Estimate
+from alu.evaluation.resampling import Estimate, lead
 
 HOLDS = "holds"
 OBLIVIOUS = "holds only for attackers who do not know the defence"
@@ -29,15 +29,20 @@ class Verdict:
 
 
 def at_least(found: Share | Estimate, bound: float) -> bool | None:
-    """Whether a share is surely at least the bound; None if its interval holds the bound."""
+    """Whether a figure is surely at least the bound; None if its interval holds the bound."""
     low, high = found.interval
-    return True if low >= bound or found.value == 1.0 else False if high < bound else None
+    return True if low >= bound else False if high < bound else None
 
 
 def at_most(found: Share | Estimate, bound: float) -> bool | None:
-    """Whether a share is surely at most the bound."""
+    """Whether a figure is surely at most the bound."""
     low, high = found.interval
-    return True if high <= bound or found.value == 0.0 else False if low > bound else None
+    return True if high <= bound else False if low > bound else None
+
+
+def gain(first: str, second: str) -> Estimate:
+    """By what share of the same images the first of two answers is right more often."""
+    return lead([float(digit == "1") for digit in first], [float(digit == "1") for digit in second])
 
 
 def better(first: str, second: str) -> bool | None:
@@ -46,6 +51,19 @@ def better(first: str, second: str) -> bool | None:
     if sign_test(*only) >= 0.05:
         return None
     return only[0] > only[1]
+
+
+def first_of(strict: Iterable[bool | None], lenient: Iterable[bool | None]) -> str:
+    """What holds for every attacker, else what holds for those who do not know the defence."""
+    lenient = list(lenient)
+    return whole([*strict, *lenient], otherwise=whole(lenient, OBLIVIOUS))
+
+
+def by_reading(found: Mapping[str, str]) -> tuple[str, str]:
+    """The verdict of the reading in which a claim fares best, and a word on it where the other one says otherwise."""
+    best = min(found.values(), key=(HOLDS, OBLIVIOUS, FEW, FAILS).index)
+    where = [reading for reading, verdict in found.items() if verdict == best]
+    return best, "" if len(where) == len(found) else f"In the {' and '.join(where)} reading only. "
 
 
 def whole(parts: Iterable[bool | None], then: str = HOLDS, otherwise: str = FAILS) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from alu.report import page
 from alu.report.page import table
 from alu.report.paper.claims import CLAIMS, facts, judged
-from alu.report.paper.judging import FAILS, HOLDS
+from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS
 from alu.report.paper.results import Results
 from alu.report.paper.views import VIEWS
 
@@ -40,10 +40,9 @@ def html(results: Results) -> str:
 def _claims(results: Results) -> list[str]:
     rows = []
     for claim, verdict in judged(results).values():
-        mark = MARKS.get(verdict.verdict, "low" if verdict.verdict.startswith("holds only") else "none")
         rows.append([
             f"<strong>{escape(claim.name)}</strong><small>{escape(claim.says)}</small>",
-            f'<span class="{mark}">{escape(verdict.verdict)}</span>',
+            _mark(verdict.verdict),
             f'{escape(verdict.evidence)} <a href="#{claim.experiment}">{claim.experiment}</a>',
         ])  # fmt: skip
     said = f"{len(CLAIMS)} claims of the paper, each judged by a rule that its evidence states."
@@ -53,6 +52,11 @@ def _claims(results: Results) -> list[str]:
         f"<p>{said}</p>",
         table(head, rows).replace("<table>", '<table class="claims">'),
     ]
+
+
+def _mark(verdict: str) -> str:
+    kind = MARKS.get(verdict, "low" if verdict == OBLIVIOUS else "none")
+    return f'<span class="{kind}">{escape(verdict)}</span>'
 
 
 def _experiment(results: Results, name: str) -> list[str]:
@@ -67,8 +71,11 @@ def _experiment(results: Results, name: str) -> list[str]:
     reasons = [f"<p>{escape(known['differs'])}</p>"] if known.get("differs") else []
     missing = [f'<p class="soft">Empty cells: {escape(" ".join(empty))}</p>'] if empty else []
     shown = [part.html() for part in VIEWS[name](results)]
+    told = [(claim, claim.verdict(results)) for claim in CLAIMS if claim.experiment == name]
+    verdicts = "".join(f"<li>{escape(claim.says)} {_mark(verdict.verdict)}</li>" for claim, verdict in told)
     return [
         f'<h2 id="{name}">{escape(known["title"])}</h2>',
+        *([f'<ul class="verdicts">{verdicts}</ul>'] if told else []),
         *reasons,
         *shown,
         *missing,

@@ -13,10 +13,11 @@ from alu.report.paper.results import Results, share
 from alu.report.paper.shape import Chart, Shown, Table, percent, side_by_side
 
 GREY = "#a9b0bb"
-CLEAN, ATTACKED, THROUGH, HARD, TRAIN = "#2b5fab", "#b3362d", "#6b4ea3", "#c98a1b", "#1a7f4b"
+CLEAN, ATTACKED, THROUGH, HARD, HARDER, TRAIN = "#2b5fab", "#b3362d", "#6b4ea3", "#c98a1b", "#0f7c8a", "#1a7f4b"
 KINDS = {
     "train": ("training images", TRAIN), "clean": ("test images", CLEAN), "pgd-20 on f": ("PGD-20 on f", ATTACKED),
     "pgd-20 on f(D(E))": ("PGD-20 on f(D(E))", THROUGH), "autoattack on f": ("AutoAttack on f", HARD),
+    "autoattack on f(D(E))": ("AutoAttack on f(D(E))", HARDER),
 }  # fmt: skip
 READINGS = ("input", "reconstruction")
 
@@ -34,10 +35,10 @@ def scores(results: Results) -> list[Shown]:
                 marks[source] = results.threshold(reading, source)
         if not groups:
             continue
-        drawing = histogram(groups, marks.get("held out"))
-        note = f"The threshold of training images, the paper's, is {marks['train']:.3g}." if "train" in marks else ""
+        paper = ("the paper's threshold, from training images:", marks["train"]) if "train" in marks else None
+        drawing = histogram(groups, marks.get("held out"), other=paper)
         legend = [(group.name, group.colour) for group in groups]
-        made.append(Chart(chart(f"Score sum |Δ|, {reading} reading", drawing, legend, note)))
+        made.append(Chart(chart(f"Score sum |Δ|, {reading} reading", drawing, legend)))
         for kind, (name, _) in KINDS.items():
             if kind in cells:
                 flagged = [
@@ -59,8 +60,9 @@ def iterations(results: Results) -> list[Shown]:
     for start, found in results.cells("iterations").items():
         counts = [int(count) for count in found["clean"]]
         axis = _squeezed(max(counts))
-        made += _sweep(f"{start} start", {count: _at(found, str(count)) for count in counts}, axis, "latent steps N",
-                       published.ITERATIONS if start != "random" else {})  # fmt: skip
+        rows = {count: _at(found, str(count)) for count in counts}
+        for reading in READINGS:
+            made += _sweep(f"{start} start", rows, axis, "latent steps N", reading, published.ITERATIONS)
         made += _sweep_tables(f"{start} start, {found['solver']}", "N", {str(c): _at(found, str(c)) for c in counts})
     return made or [_nothing("Iterations")]
 
@@ -76,10 +78,13 @@ def learning_rate(results: Results) -> list[Shown]:
     for name, rows in by.items():
         low, high = min(*rows, 1e-5), max(*rows, 1.0)
         ticks = tuple((10.0**power, f"1e{power}") for power in range(-5, 1))
-        made += _sweep(name, rows, Scale(low, high, ticks, log=True), "learning rate", published.LEARNING_RATE)
+        for reading in READINGS:
+            wide = Scale(low, high, ticks, log=True)
+            made += _sweep(name, rows, wide, "learning rate", reading, published.LEARNING_RATE)
         narrow = {rate: row for rate, row in rows.items() if rate <= 0.01}
         axis = Scale(0.0, 0.01, tuple((tick / 1000, f"{tick}") for tick in (0, 2, 4, 6, 8, 10)))
-        made += _sweep(f"{name}, the paper's axis", narrow, axis, "learning rate (E-03)", published.LEARNING_RATE)
+        paper = published.LEARNING_RATE
+        made += _sweep(f"{name}, the paper's axis", narrow, axis, "learning rate (E-03)", "reconstruction", paper)
         made += _sweep_tables(name, "learning rate", {f"{rate:g}": row for rate, row in rows.items()})
     return made or [_nothing("Learning rate")]
 
@@ -95,21 +100,31 @@ def _squeezed(most: int) -> Scale:
 
 
 def _sweep(
-    name: str, rows: dict[Any, dict[str, Any]], x: Scale, title: str, paper: dict[str, tuple[tuple[float, float], ...]]
+    name: str,
+    rows: dict[Any, dict[str, Any]],
+    x: Scale,
+    title: str,
+    reading: str,
+    paper: dict[str, tuple[tuple[float, float], ...]],
 ) -> list[Shown]:
-    """Two charts for the reconstruction reading, which is the one the paper's figures show: accuracy if everything
-    attacked were flagged, with the deployed one beside it; and detection."""
+    """Two charts: accuracy if no clean image and every attacked one were flagged, as in the paper's figures, with the
+    deployed one beside it; and detection. The paper's figures fit the reconstruction reading: its points are there."""
     through = "pgd-20 on f(D(E))"
+    paper = paper if reading == "reconstruction" else {}
     series = {
-        "clean, deployed": (CLEAN, lambda row: row["clean"]["reconstruction"]["alu"]),
-        "attacked, if all were flagged": (ATTACKED, lambda row: row[through]["reconstruction"]["all flagged"]),
-        "attacked, deployed": (THROUGH, lambda row: row[through]["reconstruction"]["alu"]),
+        "clean, if none were flagged": (TRAIN, lambda row: row["clean"]["purified"]),
+        "clean, deployed": (CLEAN, lambda row: row["clean"][reading]["alu"]),
+        "attacked, if all were flagged": (ATTACKED, lambda row: row[through][reading]["all flagged"]),
+        "attacked, deployed": (THROUGH, lambda row: row[through][reading]["alu"]),
     }
     found = {
-        "attacked images flagged": (ATTACKED, lambda row: row[through]["reconstruction"]["flagged"]),
-        "clean images not flagged": (CLEAN, lambda row: _inverse(row["clean"]["reconstruction"]["flagged"])),
+        "attacked images flagged": (ATTACKED, lambda row: row[through][reading]["flagged"]),
+        "clean images not flagged": (CLEAN, lambda row: _inverse(row["clean"][reading]["flagged"])),
     }
-    accuracy = {"the paper, clean": "clean", "the paper, attacked, if all were flagged": "attacked"}
+    accuracy = {
+        "the paper, clean, if none were flagged": "clean",
+        "the paper, attacked, if all were flagged": "attacked",
+    }
     detection = {"the paper, attacked images flagged": "detected", "the paper, clean not flagged": "clean not flagged"}
     drawn = []
     for what, chosen, theirs in (("Accuracy", series, accuracy), ("Detection", found, detection)):
@@ -119,7 +134,8 @@ def _sweep(
                 for at, y in paper[key]]) for label, key in theirs.items() if key in paper]  # fmt: skip
         legend = [(line.name, line.colour) for line in made] + ([("the paper", GREY)] if grey else [])
         caption = f"{what} against the {title}: {name}"
-        drawn.append(chart(caption, lines(axes, caption, [*grey, *made]), legend, "PGD-20 on f(D(E)), reconstruction."))
+        note = f"PGD-20 on f(D(E)), {reading} reading."
+        drawn.append(chart(caption, lines(axes, caption, [*grey, *made]), legend, note))
     return [side_by_side(*drawn)]
 
 

@@ -38,6 +38,18 @@ def where(digits: str, chosen: str, value: str = "1") -> str:
     return "".join(digit for digit, choice in zip(digits, chosen, strict=True) if choice == value)
 
 
+def narrowed(left: str, digits: str) -> str:
+    """What stands under one attack more, which may have been tried on fewer of the same images, or on more."""
+    n = min(len(digits), len(left))
+    return both(left[:n], digits[:n]) + left[n:]
+
+
+def incomplete(found: dict[str, Any]) -> str:
+    """A stamp on a union from which an attack that its traits oblige is missing, or failed."""
+    why = [*found.get("unmet", []), *(f"{name} failed" for name in found.get("failed", {}))]
+    return f" INCOMPLETE ({'; '.join(why)})" if why else ""
+
+
 class MissingCellError(Exception):
     """A cell that a claim reads has not been measured."""
 
@@ -83,8 +95,19 @@ class Results:
                 digits = (
                     found.get(reading, "") if reading in ("bare", "purified") else found.get(reading, {}).get("alu", "")
                 )
-                n = min(len(digits), len(left))
-                left = both(left[:n], digits[:n]) + left[n:]
+                left = narrowed(left, digits)
+        return left
+
+    def unfinished(self, classifier: str, reading: str) -> str:
+        """A stamp where an attack of table 2's adaptive cell is missing or failed, else nothing."""
+        return incomplete(self.need("table2", f"{classifier}/adaptive, {reading}"))
+
+    def together(self, system: str) -> str:
+        """`bpda`, standard protocol: images that stand under the adaptive suite and the experiment's own attacks."""
+        left = str(self.need("bpda", f"{system}/adaptive")["adaptive"]).replace("2", "0")
+        for column in ("clean", "bpda-eot", "surrogate pgd"):
+            found = self.found("bpda", f"{system}/{column}")
+            left = narrowed(left, found["outcome"] if found else "")
         return left
 
     def threshold(self, reading: str, source: str) -> float:

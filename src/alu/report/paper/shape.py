@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from alu.evaluation.intervals import Share
 from alu.report.page import table
@@ -79,9 +78,3 @@ def percent(share: Share | None) -> str:
 def said_by_the_paper(value: float | None) -> str:
     """A percentage of the paper's."""
     return "–" if value is None else f"paper {value:g}"
-
-
-def incomplete(found: dict[str, Any]) -> str:
-    """A stamp on a union from which an attack that its traits oblige is missing, or failed."""
-    why = [*found.get("unmet", []), *(f"{name} failed" for name in found.get("failed", {}))]
-    return f" INCOMPLETE ({'; '.join(why)})" if why else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from alu.report.paper import published
-from alu.report.paper.results import Results, both, share
-from alu.report.paper.shape import Shown, Table, incomplete, percent, said_by_the_paper
+from alu.report.paper.results import Results, both, incomplete, narrowed, share
+from alu.report.paper.shape import Shown, Table, percent, said_by_the_paper
 
 ATTACKS1 = {
     "pgd-20": "PGD-20", "cw-linf": "C&W L∞", "cw-l2, c fixed": "C&W L2, c = 1", "cw-l2, c searched": "C&W L2, searched",
@@ -160,7 +160,7 @@ def table3(results: Results) -> list[Shown]:
         shown = [percent(share(_at(cell, path))) if cell else "–" for cell in cells.values()]
         rows.append([f"{name}: here", *(shown if any(cells.values()) else [why, *shown[1:]])])
         union = results.found("table3", f"{name}/adaptive")
-        together = percent(share(union["adaptive"])) + incomplete(union) if union else "–"
+        together = _together(union, cells, path) if union else "–"
         strict.append([name, *(_standing(cells, path) if cells["clean"] else [why, *["–"] * 4]), together])
     rows += [[f"{name}: the paper, not built here yet", *_three(published.TABLE3[name])] for name in NOT_BUILT]
     note = (
@@ -171,8 +171,16 @@ def table3(results: Results) -> list[Shown]:
     return [
         Table("CIFAR-10: right answers, percent (paper protocol)", ["", *COLUMNS3.values()], rows, note),
         Table("CIFAR-10: right clean and attacked, percent (standard protocol)",
-              ["", *COLUMNS3.values(), "adaptive union"], strict),
+              ["", *COLUMNS3.values(), "every attack together"], strict),
     ]  # fmt: skip
+
+
+def _together(union: dict[str, Any], cells: dict[str, Any], path: tuple[str, ...]) -> str:
+    """The adaptive suite, and the table's own attacks on the same images."""
+    left = str(union["adaptive"]).replace("2", "0")
+    for cell in cells.values():
+        left = narrowed(left, _at(cell, path) if cell else "")
+    return percent(share(left)) + incomplete(union)
 
 
 COLUMNS3 = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from alu.report.charts import chart
 from alu.report.dots import Dot, dots
-from alu.report.paper.results import Results, both, share
-from alu.report.paper.shape import Shown, Table, incomplete, percent, side_by_side
+from alu.report.paper.results import Results, both, incomplete, share
+from alu.report.paper.shape import Shown, Table, percent, side_by_side
 
 KNOWS = {
     "no attack": "",
     "oblivious": "PGD-20 on the classifier, 8/255; knows nothing of the defence",
-    "transfer": "momentum PGD-20 on another network",
-    "query": "no gradients: Square on a soft answer of a twin with fewer steps, judged on what is deployed (budget "
-    "quick)",
+    "transfer": "momentum PGD-20 on another network (one that was tuned from this one)",
+    "query": "no gradients: Square with 500 questions to a soft answer of a twin with fewer steps, judged on what is "
+    "deployed",
     "surrogate": "PGD-20 on f(D(E)), which the paper calls white-box",
     "adaptive": "knows everything; union of all attacks, budget quick",
 }

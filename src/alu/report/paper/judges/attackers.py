@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
-from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS, Verdict, at_least, better, whole
-from alu.report.paper.results import Results, share, where
+from alu.report.paper.judging import FAILS, FEW, HOLDS, Verdict, at_least, at_most, gain, whole
+from alu.report.paper.results import Results, both, incomplete, share, where
 from alu.report.paper.shape import percent
 
 
 def pattern_weak(results: Results) -> Verdict:
-    """Success and cost of attacks that hold the true logit up."""
-    two = [results.need("pattern-cost", f"cifar10-standard/{name}") for name in ("pgd", "pattern")]
-    right = two[0]["right clean"]
-    hit, third = where(two[0]["fooled"], right), where(two[1]["case 3"], right)
-    cost = two[1]["backwards"] / two[0]["backwards"]
-    weaker = better(hit, third)
+    """Success and cost of attacks that hold the true logit up, beside PGD that stops as they do."""
+    plain, held = (
+        results.need("pattern-cost", f"cifar10-standard/{name}") for name in ("pgd, stopped when fooled", "pattern")
+    )
+    right = plain["right clean"]
+    hit, third = where(plain["fooled"], right), where(held["case 3"], right)
+    fewer = gain(hit, third)
+    costs = {name: held[key] / plain[key] for name, key in
+             (("gradients", "backwards"), ("forward passes", "forwards"), ("seconds", "seconds"))}  # fmt: skip
+    said = ", ".join(f"{cost:.1f} times the {name}" for name, cost in costs.items())
+    slow = costs["gradients"] > 2
     words = (
         f"Of images right clean PGD fools {percent(share(hit))}; held to the paper's case 3, {percent(share(third))} "
-        "are "
-        f"fooled, at {cost:.1f} times the gradients. To hold: fewer by the sign test and by more than 10 points, and "
-        "more than twice the gradients."
+        f"are fooled, fewer by {fewer.shown('.1%')}, at {said} of PGD that stops when it has won. Slow: "
+        f"{'yes' if slow else 'no'}. To hold: fewer by more than 10 points, and more than twice the gradients."
     )
-    clearly = weaker is True and share(hit).value - share(third).value > 0.1
-    return Verdict(HOLDS if clearly and cost > 2 else FAILS, words)
+    return Verdict(whole([at_least(fewer, 0.1), slow]), words)
 
 
 def asymmetry(results: Results) -> Verdict:
-    """BPDA-EOT on the symmetric and on the asymmetric system, and what an informed attacker leaves."""
+    """BPDA-EOT on the symmetric and on the asymmetric system, and what other attackers leave."""
     parts, left = [], {}
     for system in ("unified", "asymmetric"):
         clean, bpda, through = (
-            share(results.need("bpda", f"{system}, reconstruction/{column}")["outcome"])
+            results.need("bpda", f"{system}, reconstruction/{column}")["outcome"]
             for column in ("clean", "bpda-eot", "surrogate pgd")
         )
-        left[system] = at_least(bpda, 0.5 * clean.value)
-        parts.append(f"{system}: clean {percent(clean)}, BPDA-EOT {percent(bpda)}, surrogate {percent(through)}")
-    union = share(results.need("bpda", "asymmetric, reconstruction/adaptive")["adaptive"])
-    parts.append(f"asymmetric, every attack together {percent(union)}")
-    verdict = whole([left["asymmetric"]], HOLDS if at_least(union, 0.5) else OBLIVIOUS)
-    rule = (
-        ". To hold: half of the clean answers survive BPDA-EOT on the asymmetric system, and half of all every attack."
+        for name, outcome in (("bpda", bpda), ("surrogate", through)):
+            # Of the images that are right clean, so that a weak classifier is not taken for a strong attack.
+            left[system, name] = share(where(outcome, clean))
+        three = [percent(share(clean)), *(percent(share(both(clean, outcome))) for outcome in (bpda, through))]
+        parts.append(f"{system}: clean {three[0]}, BPDA-EOT {three[1]}, surrogate {three[2]}")
+    union = results.need("bpda", "asymmetric, reconstruction/adaptive")
+    parts.append(
+        f"asymmetric, every attack together {percent(share(results.together('asymmetric, reconstruction')))}"
+        f"{incomplete(union)}"
     )
-    return Verdict(verdict, "; ".join(parts) + rule)
+    broken = at_most(left["unified", "bpda"], 0.5)
+    kept = [at_least(left["asymmetric", name], 0.5) for name in ("bpda", "surrogate")]
+    verdict = whole([broken, *kept])
+    if verdict == HOLDS and incomplete(union):
+        verdict = FEW
+    why = " BPDA-EOT does not break the symmetric system either, so that asymmetry stops nothing." if not broken else ""
+    if kept == [True, False]:
+        verdict, why = FAILS, " What BPDA-EOT does not find, the gradient through encoder and decoder does."
+    rule = (
+        ". To hold, of the images right clean: BPDA-EOT breaks half on the symmetric system, and neither it nor PGD "
+        "through the encoder breaks half on the asymmetric one."
+    )
+    return Verdict(verdict, "; ".join(parts) + "." + why + rule.removeprefix("."))

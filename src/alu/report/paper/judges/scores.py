@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alu.evaluation.intervals import Share
-from alu.report.paper.judging import OBLIVIOUS, Verdict, at_least, at_most, whole
+from alu.report.paper.judging import Verdict, at_least, at_most, by_reading, first_of, whole
 from alu.report.paper.results import Results, share
 from alu.report.paper.shape import percent
+
+READINGS = ("input", "reconstruction")
 
 
 def _above(values: Sequence[float], threshold: float) -> Share:
@@ -17,7 +19,7 @@ def _above(values: Sequence[float], threshold: float) -> Share:
 def overlap(results: Results) -> Verdict:
     """Test images above the threshold of training images."""
     parts, found = [], []
-    for reading in ("input", "reconstruction"):
+    for reading in READINGS:
         mark = results.threshold(reading, "train")
         above = _above(results.need("histogram", "clean")[reading], mark)
         found.append(at_most(above, 0.02))
@@ -27,28 +29,34 @@ def overlap(results: Results) -> Verdict:
 
 def separable(results: Results) -> Verdict:
     """Attacked images above the held-out threshold."""
-    parts, caught = [], {}
-    for reading in ("input", "reconstruction"):
-        mark = results.threshold(reading, "held out")
+    parts, found = [], {}
+    for reading in READINGS:
+        mark, caught = results.threshold(reading, "held out"), {}
         for kind in ("pgd-20 on f", "pgd-20 on f(D(E))"):
             above = _above(results.need("histogram", kind)[reading], mark)
-            caught[reading, kind] = at_least(above, 0.9)
+            caught[kind] = at_least(above, 0.9)
             parts.append(f"{kind}, {reading}: {percent(above)} flagged")
-    rule = ". To hold: at least 90 % in every case; for the oblivious only, PGD-20 on f in the input reading."
-    verdict = whole(caught.values(), otherwise=whole([caught["input", "pgd-20 on f"]], OBLIVIOUS))
-    return Verdict(verdict, "; ".join(parts) + rule)
+        found[reading] = first_of([caught["pgd-20 on f(D(E))"]], [caught["pgd-20 on f"]])
+    verdict, only = by_reading(found)
+    rule = ". To hold: at least 90 % of both attacks; for the oblivious only, of PGD-20 on f."
+    return Verdict(verdict, only + "; ".join(parts) + rule)
 
 
 def survives_autoattack(results: Results) -> Verdict:
     """AutoAttack's images above the held-out threshold, and what an attacker leaves who aims at the detector."""
-    mark = results.threshold("input", "held out")
-    hard = _above(results.need("histogram", "autoattack on f")["input"], mark)
+    parts, found = [], {}
     stealthy = share(results.need("each-attack", "cifar10-vae, abstain/Stealth")["outcome"].replace("2", "1"))
-    known = at_least(stealthy, 0.5)
-    verdict = whole([at_least(hard, 0.9), known], otherwise=whole([at_least(hard, 0.9)], OBLIVIOUS))
+    for reading in READINGS:
+        mark, caught = results.threshold(reading, "held out"), {}
+        for kind in ("autoattack on f", "autoattack on f(D(E))"):
+            above = _above(results.need("histogram", kind)[reading], mark)
+            caught[kind] = at_least(above, 0.9)
+            parts.append(f"{kind}, {reading}: {percent(above)} of the images it moved are flagged")
+        strict = [caught["autoattack on f(D(E))"], at_least(stealthy, 0.5)]
+        found[reading] = first_of(strict, [caught["autoattack on f"]])
+    verdict, only = by_reading(found)
     words = (
-        f"Input reading: {percent(hard)} of the images that AutoAttack on f moved are flagged; under stealth, which "
-        "knows "
-        f"the threshold, {percent(stealthy)} are flagged or still right. To hold: at least 90 % and 50 %."
+        f"; under stealth, which knows the threshold, {percent(stealthy)} are flagged or still right (input reading). "
+        "To hold: at least 90 % and 50 %; for the oblivious only, 90 % of AutoAttack on f."
     )
-    return Verdict(verdict, words)
+    return Verdict(verdict, only + "; ".join(parts) + words)

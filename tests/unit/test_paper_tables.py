@@ -143,9 +143,11 @@ def test_iterations_draw_the_papers_points_in_grey() -> None:
     one = {"purified": "1", **{reading: {"alu": "1", "all flagged": "1", "flagged": "0"} for reading in plots.READINGS}}
     kinds = ("clean", "pgd-20 on f", "pgd-20 on f(D(E))")
     found = {"solver": "Adam", **{kind: {"0": one, "20": one} for kind in kinds}}
-    drawn, *shown = plots.iterations(Results({"iterations": made("iterations", encoder=found)}))
+    drawn, plain, *shown = plots.iterations(Results({"iterations": made("iterations", encoder=found)}))
     assert 'data-key="paper/attacked/0"' in drawn.html()
     assert 'data-value="0.0863"' in drawn.html()
+    assert "paper/" not in plain.html(), "whose figures fit the reconstruction reading"
+    assert 'data-key="clean, if none were flagged/0"' in plain.html()
     assert len(shown) == 2, "a table for each reading"
 
 

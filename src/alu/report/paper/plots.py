@@ -61,7 +61,7 @@ def iterations(results: Results) -> list[Shown]:
         counts = [int(count) for count in found["clean"]]
         axis = _squeezed(max(counts))
         rows = {count: _at(found, str(count)) for count in counts}
-        for reading in READINGS:
+        for reading in reversed(READINGS):
             made += _sweep(f"{start} start", rows, axis, "latent steps N", reading, published.ITERATIONS)
         made += _sweep_tables(f"{start} start, {found['solver']}", "N", {str(c): _at(found, str(c)) for c in counts})
     return made or [_nothing("Iterations")]
@@ -78,7 +78,7 @@ def learning_rate(results: Results) -> list[Shown]:
     for name, rows in by.items():
         low, high = min(*rows, 1e-5), max(*rows, 1.0)
         ticks = tuple((10.0**power, f"1e{power}") for power in range(-5, 1))
-        for reading in READINGS:
+        for reading in reversed(READINGS):
             wide = Scale(low, high, ticks, log=True)
             made += _sweep(name, rows, wide, "learning rate", reading, published.LEARNING_RATE)
         narrow = {rate: row for rate, row in rows.items() if rate <= 0.01}

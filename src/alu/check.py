@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from alu.errors import InputError
+from alu.errors import AluError, InputError
 
 
 class AluWarning(UserWarning):
@@ -72,6 +72,32 @@ def check_logits(logits: object, count: int, who: str) -> Tensor:
         )
     if not bool(torch.isfinite(logits.detach()).all()):
         raise InputError(f"{who} returned NaN or infinite logits. Check its weights and its normalisation.")
+    return logits
+
+
+def check_classifier(
+    classifier: Callable[[Tensor], object], few: Tensor, name: str, classes: Sequence[str], who: str
+) -> Tensor:
+    """The logits of a few images of the data set `name`; a classifier that fails on them, or has other classes, is
+    refused with a sentence."""
+    try:
+        with torch.no_grad():
+            answer = classifier(few)
+    except AluError:
+        raise
+    except Exception as error:
+        shape = ", ".join(map(str, ["N", *few.shape[1:]]))
+        raise InputError(
+            f"{who} must take images [{shape}] in [0, 1], the shape of those in {name}, but failed on them: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    logits = check_logits(answer, len(few), who)
+    if logits.shape[1] != len(classes):
+        names = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
+        raise InputError(
+            f"{who} answers with {logits.shape[1]} classes, but {name} has {len(classes)}: {names}. "
+            "Their number and order must agree."
+        )
     return logits
 
 

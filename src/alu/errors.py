@@ -39,7 +39,10 @@ class MissingExtraError(AluError):
     """An optional dependency is not installed."""
 
     def __init__(self, who: str, package: str, extra: str) -> None:
-        super().__init__(f"{who} needs the package {package}, which is not installed. Run: pip install 'alu[{extra}]'")
+        super().__init__(
+            f"{who} needs the package {package}, which is not installed. In a checkout of alu, run: "
+            f"pip install -e '.[{extra}]'"
+        )
 
 
 class DivergedError(AluError):

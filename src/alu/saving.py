@@ -125,7 +125,9 @@ def call_factory(spec: str) -> Callable[[Tensor], Any]:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # a script that reads its own arguments ends the process
-        raise UsageError(f"Cannot import {module_name} for the classifier {spec}: {error}.") from error
+        dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        advice = f" A module is written with dots, not as a path: {dotted}:{function}." if dotted != module_name else ""
+        raise UsageError(f"Cannot import {module_name} for the classifier {spec}: {error}.{advice}") from error
     maker = getattr(module, function, None)
     if not callable(maker):
         raise UsageError(f"{module_name} has no function {function}; the classifier {spec} cannot be made.")

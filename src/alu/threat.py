@@ -10,6 +10,8 @@ from torch import Tensor
 from alu.errors import UsageError, nearest
 
 NORMS = ("Linf", "L2")
+USUAL = {"Linf": 8 / 255, "L2": 0.5}
+"""How far an attacker may usually move an image of 32 pixels."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ class ThreatModel:
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
             raise UsageError(f"There is no norm {self.norm!r}. {nearest(self.norm, list(NORMS))}")
-        if not self.eps >= 0:
-            raise UsageError(f"eps must be 0 or more; it is {self.eps}.")
+        if not 0 <= self.eps < float("inf"):
+            raise UsageError(f"eps must be a number, 0 or more; it is {self.eps}.")
         if self.norm == "Linf" and self.eps > 1:
             raise UsageError(
                 f"eps={self.eps:g} is larger than the whole range [0, 1] of a pixel. "

@@ -48,6 +48,15 @@ def build_broken():
     raise RuntimeError("the weights\\nare elsewhere")
 
 
+class Failing(nn.Module):
+    def forward(self, images):
+        raise ValueError("no such side")
+
+
+def build_failing():
+    return Failing()
+
+
 def build_number():
     return 7
 

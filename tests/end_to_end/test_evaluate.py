@@ -27,6 +27,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--out", "defense",
     )  # fmt: skip
     assert fitted.code == 0, fitted
+    count = 20
+    images = np.random.default_rng(0).random((count, 16, 16, 3), dtype=np.float32)
+    np.savez(folder / "own.npz", images=images, labels=np.arange(count) % 2)
     return folder
 
 
@@ -48,6 +51,36 @@ def test_a_saved_defence_is_judged_and_the_page_made(place: Path, tmp_path: Path
     page = alu(place, "report", tmp_path / "result.json", "--out", tmp_path / "page.html")
     assert page.code == 0, page
     assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def test_a_result_is_replaced_by_its_own_kind_only(place: Path, tmp_path: Path) -> None:
+    words = (
+        "evaluate",
+        "own:build",
+        *ON[:2],
+        "--budget",
+        "quick",
+        "--suite",
+        "oblivious",
+        "--out",
+        tmp_path / "r.json",
+    )
+    assert alu(place, *words).code in (0, 3)
+    before = (tmp_path / "r.json").read_bytes()
+    assert json.loads(before)["subject"]["name"] == "own:build"
+    for change, says in ((("--eps", "4/255"), "whose eps is"), (("--seed", "1"), "whose seed is 0, not 1")):
+        assert says in alu(place, *words, *change).sentence()
+    assert (tmp_path / "r.json").read_bytes() == before
+    assert alu(place, *words).code in (0, 3)
+
+
+def test_the_usual_eps_of_a_norm(place: Path, tmp_path: Path) -> None:
+    for norm, eps in (("Linf", 8 / 255), ("L2", 0.5)):
+        words = ("evaluate", "own:build", "--data", "pics", "--budget", "quick", "--suite", "oblivious", "--norm", norm)
+        done = alu(place, *words, "--out", tmp_path / f"{norm}.json")
+        assert done.code in (0, 3), done
+        assert json.loads((tmp_path / f"{norm}.json").read_text())["threat"]["eps"] == eps
+        assert f"eps {'8/255' if norm == 'Linf' else '0.5'}," in done.out
 
 
 def test_killed_in_the_middle_it_goes_on_to_the_same_result(place: Path, tmp_path: Path) -> None:
@@ -103,6 +136,34 @@ def test_adversarial_images_as_files(place: Path, tmp_path: Path, suffix: str) -
         ),
         (("attack", "own:build", "--data", "pics", "--attack", "decoy", "--out", "x.npz"), "Use PGD or AutoAttack"),
         (("attack", "own:build", "--data", "pics", "--out", "pics"), "is already there"),
+        (("attack", "own:build", "--data", "own.npz", "--out", "own.npz"), "--out own.npz is already there. Choose"),
+        (("attack", "own:build", "--data", "own.npz", "--out", "new"), "finer values than the 256 of a PNG file"),
+        (("attack", "own:build", "--data", "pics", "--out", "found.csv"), ".csv is none of them"),
+        (("attack", "own:build", "--data", "pics", "--out", "own.py/found.npz"), "own.py is no folder that you may"),
+        (("attack", "own:build", "--data", "pics", "--set", "step_size=-1", "--out", "x.npz"), "step_size above 0"),
+        (
+            ("attack", "own:build", "--data", "pics", "--attack", "pattern", "--set", "penalties=[]", "--out", "x.npz"),
+            "penalties of type Sequence[float]",
+        ),
+        (
+            ("attack", "own:build", "--data", "pics", "--attack", "soft", "--set", "levels=3", "--out", "x.npz"),
+            "levels",
+        ),
+        (("attack", "own:build", "--data", "pics", "--eps", "inf", "--out", "x.npz"), "eps must be a number"),
+        (
+            ("attack", "own:build_failing", "--data", "pics", "--out", "x.npz"),
+            "failed on them: ValueError: no such side",
+        ),
+        (("evaluate", "own:build_failing", "--data", "pics"), "failed on them: ValueError: no such side"),
+        (("evaluate", "own:build", "--data", "cifar10-sample"), "answers with 2 classes, but cifar10-sample has 10"),
+        (("evaluate", "defense", "--data", "cifar10-sample", "--trust"), "reads images of 3 x 16 x 16"),
+        (("evaluate", "cifar10-standard", "--data", "pics"), "cifar10-standard reads images of 3 x 32 x 32"),
+        (("evaluate", "own:build", "--data", "pics", "--out", "defense"), "--out defense is a folder"),
+        (("evaluate", "own:build", "--data", "pics", "--out", "own.npz"), "and is not a result of alu evaluate"),
+        (("evaluate", "own.py:build", "--data", "pics"), "A module is written with dots, not as a path: own:build"),
+        (("evaluate", "cifar10-standard", "--data", "sample"), "Did you mean cifar10-sample?"),
+        (("evaluate", "cifar10-standard", "--size", "16"), "a size is only for folders"),
+        (("evaluate", "cifar10-standard", "--root", "x"), "comes with the package"),
     ],
 )
 def test_bad_words_give_one_sentence_and_change_nothing(place: Path, words: tuple[str, ...], says: str) -> None:

@@ -146,7 +146,9 @@ def test_another_classifier_is_refused(place: Path, tmp_path: Path) -> None:
         (("predict", "pickled", "photos", "--trust"), "not a whole safetensors file"),
         (("predict", "torn", "photos", "--trust"), "is not valid JSON"),
         (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no function biuld"),
-        (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py/a.csv"), "Cannot write"),
+        (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py/a.csv"), "cannot be written"),
+        (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py"), "is not a table"),
+        (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "photos"), "is a folder"),
     ],
 )
 def test_one_sentence_and_nothing_changed(place: Path, words: tuple[str, ...], expected: str) -> None:

@@ -37,6 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "edited.json").write_text(text.replace('"budget": "quick"', '"budget": "full"'))
     (folder / "cut.json").write_text(text[: len(text) // 2])
     (folder / "card.json").write_text('{"name": "cifar10-vae"}')
+    (folder / "paper.json").write_text('{"experiment": "threats", "cells": {}}')
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff\xfe")
     return folder
 
@@ -87,7 +88,7 @@ CASES = {
     "no text": (("report", "picture.png"), "picture.png is not valid JSON"),
     "page below a file": (
         ("report", "result.json", "--out", "card.json/page.html"),
-        "Cannot write card.json/page.html",
+        "card.json/page.html cannot be written",
     ),
     "page over its result": (("report", "result.json", "--out", "./result.json"), "is one of the files to read"),
     "edited shard": (("merge", "shard0.json", "edited.json", "--out", "new.json"), "edited.json was changed"),
@@ -103,8 +104,14 @@ CASES = {
     ),
     "result below a file": (
         ("merge", *(f"shard{index}.json" for index in range(3)), "--out", "card.json/new.json"),
-        "Cannot write card.json/new.json",
+        "card.json/new.json cannot be written",
     ),
+    "page over another result": (("report", "result.json", "--out", "shard1.json"), "already there and is not a page"),
+    "result over a picture": (
+        ("merge", *(f"shard{index}.json" for index in range(3)), "--out", "picture.png"),
+        "already there and is not a result",
+    ),
+    "result of reproduce": (("report", "paper.json"), "is a result of alu reproduce"),
     "result over a shard": (("merge", "shard0.json", "--out", "shard0.json"), "is one of the files to read"),
 }
 

@@ -64,9 +64,9 @@ def test_names_folders_and_npz_files_are_opened(arrays: Path) -> None:
         ("tiny-image-net", {}, UsageError, "Did you mean tiny-imagenet"),
         ("some/where", {}, DataError, "some/where does not exist"),
         ("missing.npz", {}, DataError, "missing.npz does not exist"),
-        ("cifar10-sample", {"size": 3}, UsageError, "size= is only for folders"),
-        ("{own}.npz", {"size": 3}, UsageError, "size= is only for folders"),
-        ("{own}", {"root": "x"}, UsageError, "is a path already; root= is only for names"),
+        ("cifar10-sample", {"size": 3}, UsageError, "a size is only for folders"),
+        ("{own}.npz", {"size": 3}, UsageError, "a size is only for folders"),
+        ("{own}", {"root": "x"}, UsageError, "is a path already; a root is only for names"),
         ("{own}/a/0.png", {}, UsageError, "neither a folder of pictures nor an .npz file"),
     ],
 )

@@ -71,7 +71,7 @@ STRANGERS: dict[str, tuple[Callable[[Result], Any], str]] = {
     "version": (lambda result: result.provenance.update(alu="0.2.0"), r"different versions \(alu 0.1.0, 0.2.0\)"),
     "commit": (lambda result: result.provenance.update(commit="abc"), "different versions"),
     "torch": (lambda result: result.provenance.update(torch="2.0.0"), "different versions"),
-    "seed": (lambda result: result.provenance.update(seed=1), "different versions"),
+    "seed": (lambda result: result.provenance.update(seed=1), "their seeds are 0 and 1"),
     "attacks": (lambda result: result.attacks.pop(), "their attacks differ"),
     "settings": (lambda result: result.attacks[0].settings.update(steps=7), "their attacks differ"),
     "shards": (change("shard", [1, 3]), "one is of 2 shards, another of 3"),

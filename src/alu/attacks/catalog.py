@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from alu.attacks import adaptive
+from alu.attacks.adaptive.view import Level
 from alu.attacks.autoattack import APGDCE, APGDT, FAB, AutoAttack, Square
 from alu.attacks.base import Attack
 from alu.attacks.carlini_wagner import CarliniWagnerL2
@@ -38,6 +39,10 @@ ATTACKS: dict[str, type[Attack]] = {
 }
 
 
+POSITIVE = ("steps", "step_size", "targets", "queries", "restarts", "draws", "searches", "batch_size", "c", "lr")
+"""Settings with which an attack at 0 or below would do nothing, or run away from what it looks for."""
+
+
 def make_attack(name: str, **settings: Any) -> Attack:
     """The attack of this name; a setting it does not have is refused with those it has."""
     if name not in ATTACKS:
@@ -49,11 +54,18 @@ def make_attack(name: str, **settings: Any) -> Attack:
             raise UsageError(f"The attack {name} has no setting {key!r}. {nearest(key, sorted(known))}")
         if not _fits(value, known[key]):
             raise UsageError(f"The attack {name} takes a setting {key} of type {known[key]}; it was given {value!r}.")
+        if key in POSITIVE and value is not None and not value > 0:
+            raise UsageError(f"The attack {name} takes a setting {key} above 0; it was given {value!r}.")
     return kind(**settings)
 
 
 def _fits(value: Any, wanted: str) -> bool:
     """Whether a plain value is of the type that a constructor's annotation names; other types are left to it."""
+    if wanted.startswith("Sequence[float]"):
+        numbers = isinstance(value, (list, tuple)) and all(isinstance(one, (int, float)) for one in value)
+        return numbers and len(value) > 0
+    if wanted.startswith("Sequence[Level]"):
+        return value is None or (isinstance(value, (list, tuple)) and all(isinstance(one, Level) for one in value))
     for word, types in (("int", (int,)), ("float", (int, float)), ("bool", (bool,)), ("str", (str,))):
         if wanted.split(" ", maxsplit=1)[0] == word:
             right = isinstance(value, types) and (word == "bool" or not isinstance(value, bool))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import TextIO
+from collections.abc import Callable
+from typing import Annotated, TextIO
 
 import typer
 
@@ -29,13 +30,41 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, data, train, fit, predict, attack, evaluate, report, merge, reproduce):
-    app.command()(command)
+COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
+    (demo, "See it work, and fail, on bundled models and images."),
+    (data, "What a data set holds and where it comes from."),
+    (train, "Train a classifier, a VAE or a denoiser by a recipe."),
+    (fit, "Build a defence around your own classifier."),
+    (predict, "Classify pictures: answer, flag, p-value."),
+    (attack, "Write adversarial images to files."),
+    (evaluate, "Attack a defence or any model, and judge it."),
+    (report, "One page from results of evaluate."),
+    (merge, "Join the shards of one evaluation."),
+    (reproduce, "Measure the paper's tables and figures again."),
+)
+for command, about in COMMANDS:
+    app.command(short_help=about)(command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"alu {version('alu')}")
+        raise typer.Exit
 
 
 @app.callback()
-def root() -> None:
-    """Test-time defence of image classifiers against adversarial attack, judged honestly."""
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Test-time defence of image classifiers against adversarial attack, judged honestly.
+
+    Ends with 0, or with 1 (bad input), 2 (a wrong call), 3 (done, but something is missing or a check failed), 130
+    (interrupted). ALU_DEBUG=1 shows where an error came from.
+    """
 
 
 def main() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.options import Device, Seed, checked_device, parse_eps, parse_settings
+from alu.cli.options import Device, Eps, Norm, Seed, checked_device, parse_settings, parse_threat
+from alu.cli.places import refuse_file, refuse_unwritable
 from alu.cli.stages import stages
 from alu.errors import UsageError
 
@@ -23,11 +25,18 @@ def attack(
     out: Annotated[
         Path, typer.Option(help="Where to: a .npz file, a .pt file (RobustBench), or a folder of PNG files.")
     ],
-    name: Annotated[str, typer.Option("--attack", help="pgd, apgd-ce, autoattack, decoy, stealth, ...")] = "pgd",
-    data: Annotated[str, typer.Option(help="Labelled images: a known name, a folder or .npz.")] = "sample",
-    n: Annotated[int | None, typer.Option(help="How many test images to draw.", min=1)] = None,
-    norm: Annotated[str, typer.Option(help="Linf or L2.")] = "Linf",
-    eps: Annotated[str, typer.Option(help="How far an image may be moved, such as 8/255.")] = "8/255",
+    name: Annotated[
+        str,
+        typer.Option(
+            "--attack",
+            help="fgsm, pgd, mim, cw-linf, cw-l2, apgd-ce, apgd-t, fab, square, autoattack, hopskipjump; on a defence "
+            "also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory.",
+        ),
+    ] = "pgd",
+    data: Annotated[str, typer.Option(help="Labelled images: a known name, a folder or .npz.")] = "cifar10-sample",
+    n: Annotated[int | None, typer.Option(help="How many test images to draw; all by default.", min=1)] = None,
+    norm: Norm = "Linf",
+    eps: Eps = None,
     set: Annotated[list[str] | None, typer.Option(help="A setting of the attack, such as steps=50.")] = None,
     lattice: Annotated[
         bool, typer.Option("--lattice", help="Keep 8-bit values, so that saving changes nothing.")
@@ -41,20 +50,27 @@ def attack(
     """Attack a defence or a classifier and write the adversarial images."""
     from alu.attacks.catalog import make_attack
     from alu.attacks.goals import fooled
-    from alu.cli.subjects import find_images, find_subject
+    from alu.cli.subjects import find_images, find_subject, refuse_strangers
     from alu.evaluation.normalisation import refuse_unnormalised
     from alu.evaluation.subject import Subject
+    from alu.integrations.robustbench import labels_path
     from alu.modes import evaluating
 
-    writes_pictures = out.suffix not in (".npz", ".pt")
-    if out.exists() and (out.is_dir() != writes_pictures or (writes_pictures and any(out.iterdir()))):
-        raise UsageError(f"{out} is already there and is not an empty folder. Choose another --out.")
-    settings = {**_settings(set or []), "norm": norm, "eps": parse_eps(eps), "seed": seed}
+    writes_pictures = _refuse_place(out)
+    threat = parse_threat(norm, eps)
+    settings = {**_settings(set or []), "norm": threat.norm, "eps": threat.eps, "seed": seed}
     # Pictures have 8 bits; anything finer would be lost between the attack and the file.
     search = make_attack(name, **settings, lattice=lattice or writes_pictures)
     where = checked_device(device)
-    model = find_subject(subject, trust).to(where)
+    with stages() as watch:
+        model = find_subject(subject, trust, watch).to(where)
     images = find_images(data, n, seed, root, size)
+    refuse_strangers(model, images, where)
+    if writes_pictures and images.pixels.is_floating_point():
+        raise UsageError(
+            f"{data} holds finer values than the 256 of a PNG file, so that writing would change the attack. "
+            f"Write numbers: --out {out}.npz"
+        )
     with evaluating(model):
         refuse_unnormalised(Subject(model).logits, images.images.to(where), images.labels.to(where))
     with stages() as watch:
@@ -63,7 +79,29 @@ def attack(
         )
     wrong = int(fooled(model, found, images.labels.to(where)).sum())
     write_images(out, found.cpu(), images)
-    sys.stdout.write(f"{wrong} of {len(images)} images are answered wrongly. Written to {out}.\n")
+    beside = f" and {labels_path(out)}" if out.suffix.lower() == ".pt" else ""
+    sys.stdout.write(f"{wrong} of {len(images)} images are answered wrongly. Written to {out}{beside}.\n")
+
+
+def _refuse_place(out: Path) -> bool:
+    """Whether pictures are asked for; a place that is taken, or a kind of file that is not written, is refused."""
+    from alu.integrations.robustbench import labels_path
+
+    suffix = out.suffix.lower()
+    if suffix in (".npz", ".pt"):
+        refuse_file(out, f"a name that ends in {suffix}")
+        if suffix == ".pt":
+            refuse_file(labels_path(out), "the labels' place")
+        return False
+    if re.fullmatch(r"\.[a-z]{2,5}", suffix):
+        raise UsageError(
+            f"--out {out}: adversarial images are written as .npz, as .pt, or as PNG files in a folder whose name has "
+            f"no ending. {suffix} is none of them."
+        )
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UsageError(f"{out} is already there and is not an empty folder. Choose another --out.")
+    refuse_unwritable(out)
+    return True
 
 
 def _settings(words: list[str]) -> dict[str, Any]:
@@ -86,11 +124,11 @@ def write_images(out: Path, found: Tensor, images: Dataset) -> None:
 
     from alu.storage import replacing, replacing_folder
 
-    if out.suffix == ".pt":
+    if out.suffix.lower() == ".pt":
         from alu.integrations.robustbench import export
 
         export(out, found, images.labels)
-    elif out.suffix == ".npz":
+    elif out.suffix.lower() == ".npz":
         with replacing(out) as temporary, temporary.open("wb") as file:
             classes = np.array(images.classes)
             np.savez_compressed(file, images=found.numpy(), labels=images.labels.numpy(), classes=classes)

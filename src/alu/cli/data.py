@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from alu.cli.places import refuse_file
 from alu.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def data(
     else:
         if show is not None and show.suffix.lower() != ".png":
             raise UsageError(f"--show {show}: the picture is a PNG file; give it a name that ends in .png.")
+        if show is not None:
+            refuse_file(show, "a picture", option="--show")
         _print_one(name, root, split, parse_size(size), show)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alu.cli.options import Device, Seed, checked_device
+from alu.cli.places import is_page, refuse_file
 
 if TYPE_CHECKING:
     from alu.experiments.demo import DemoResult
@@ -27,6 +28,7 @@ def demo(
     from alu.report.demo import write_page
     from alu.storage import write_json
 
+    refuse_file(out / "index.html", "a page", ours=is_page)
     checked_device(device)
     with stages() as watch:
         result = run_demo(n, seed, device, watch)

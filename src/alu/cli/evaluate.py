@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.options import Device, Seed, checked_device, parse_eps
+from alu.cli.options import Device, Eps, Norm, Seed, checked_device, parse_threat
+from alu.cli.places import is_result, refuse_file
 from alu.cli.stages import stages
 from alu.errors import AluError, UsageError
 
@@ -34,15 +35,17 @@ def evaluate(
     ],
     data: Annotated[
         str, typer.Option(help="Labelled images: a known name, a folder with one sub-folder per class, or .npz.")
-    ] = "sample",
+    ] = "cifar10-sample",
     out: Annotated[Path, typer.Option(help="Result file (JSON); an interrupted run goes on from beside it.")] = Path(
         "result.json"
     ),
-    n: Annotated[int | None, typer.Option(help="How many test images to draw.", min=1)] = None,
-    suite: Annotated[str, typer.Option(help="oblivious, paper or adaptive.")] = "adaptive",
+    n: Annotated[int | None, typer.Option(help="How many test images to draw; all by default.", min=1)] = None,
+    suite: Annotated[
+        str, typer.Option(help="oblivious (attacks on the classifier), paper (and through the purifier) or adaptive.")
+    ] = "adaptive",
     budget: Annotated[str, typer.Option(help="quick, standard or full.")] = "standard",
-    norm: Annotated[str, typer.Option(help="Linf or L2.")] = "Linf",
-    eps: Annotated[str, typer.Option(help="How far an image may be moved, such as 8/255.")] = "8/255",
+    norm: Norm = "Linf",
+    eps: Eps = None,
     shard: Annotated[str, typer.Option(help="i/n: the i-th of n parts, for several machines; see alu merge.")] = "1/1",
     size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or 32x48.")] = None,
     root: Annotated[Path | None, typer.Option(help="Where a known data set's files are.")] = None,
@@ -55,32 +58,51 @@ def evaluate(
 
     Ends with 3 if the result is incomplete. `alu report` makes a page of it.
     """
-    from alu.cli.subjects import find_images, find_subject
+    from alu.cli.subjects import find_images, find_subject, refuse_strangers
     from alu.evaluation.run import evaluate as run
+    from alu.evaluation.subject import Subject
 
     threat, part = parse_threat(norm, eps), parse_shard(shard)
+    refuse_file(out, "a result of alu evaluate", [Path(data)], is_result)
     where = checked_device(device)
-    model = find_subject(subject, trust).to(where)
+    with stages() as watch:
+        model = find_subject(subject, trust, watch).to(where)
     images = find_images(data, n, seed, root, size)
+    refuse_strangers(model, images, where)
+    name = subject if ":" in subject else None  # two of the user's own could not be told apart by their class
+    _refuse_another(out, name or Subject(model).name, images, threat, seed)
     if budget != "quick":
         _say_how_long(model, images, threat, suite, budget, seed)
     try:
         with stages() as watch:
-            result = run(model, images, threat, suite, budget, seed=seed, out=out, shard=part, watch=watch)
+            result = run(model, images, threat, suite, budget, seed=seed, out=out, shard=part, name=name, watch=watch)
     except KeyboardInterrupt as error:
         raise InterruptedEvaluationError(
             f"Interrupted. What was done is in {out}.work: run the same command again to go on."
         ) from error
-    sys.stdout.write(f"{result}\n\nWritten to {out}. Next: alu report {out}\n")
+    following = f"alu report {out}" if part[1] == 1 else f"alu merge with the other {part[1] - 1} of {part[1]} shards"
+    sys.stdout.write(f"{result}\n\nWritten to {out}. Next: {following}\n")
     if not result.complete or (strict and any(item.verdict == "failed" for item in result.diagnostics)):
         raise typer.Exit(3)
 
 
-def parse_threat(norm: str, eps: str) -> ThreatModel:
-    """The threat model; eps is a number or a fraction."""
-    from alu.threat import ThreatModel
+def _refuse_another(out: Path, subject: str, images: Dataset, threat: ThreatModel, seed: int) -> None:
+    """A result may be measured again in its place, and nothing else may take it."""
+    if not out.exists():
+        return
+    from alu.evaluation.result import Result
 
-    return ThreatModel(norm, parse_eps(eps))
+    there = Result.load(out)
+    asked = {
+        "subject": (there.subject.get("name"), subject), "data set": (there.dataset.get("name"), images.name),
+        "norm": (there.threat.get("norm"), threat.norm), "eps": (there.threat.get("eps"), threat.eps),
+        "seed": (there.provenance.get("seed"), seed),
+    }  # fmt: skip
+    for what, (known, now) in asked.items():
+        if known != now:
+            raise UsageError(
+                f"--out {out} holds a result whose {what} is {known}, not {now}; it stays. Choose another --out."
+            )
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from alu.cli.data import parse_size
 from alu.cli.options import Device, Seed, checked_device
+from alu.cli.places import refuse_unwritable
 from alu.cli.stages import stages
 from alu.errors import AluError, StorageError, UsageError, nearest
 
@@ -63,7 +63,7 @@ def fit(
     Of your own pictures 70 % train the purifier, 15 % calibrate, 5 % validate and 10 % check the result.
     """
     try:
-        _refuse_places(out, checkpoint)
+        _refuse_places(out, data, checkpoint)
         checked_device(device)
         plan = dict(
             purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
@@ -79,16 +79,16 @@ def fit(
     _print(fitted, out, factory)
 
 
-def _refuse_places(out: Path, checkpoint: Path | None) -> None:
+def _refuse_places(out: Path, data: str, checkpoint: Path | None) -> None:
     """Say before an hour of work, not after it, that its result could not be written."""
     from alu.saving import is_defense
 
     if out.exists() and not (out.is_dir() and (is_defense(out) or not any(out.iterdir()))):
         raise StorageError(f"{out} is already there and was not written by alu. Choose another --out.")
-    above = next(folder for folder in out.absolute().parents if folder.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise StorageError(
-            f"{out} cannot be written: {above} is no folder that you may write to. Choose another --out."
+    refuse_unwritable(out)
+    if Path(data).is_dir() and Path(data).resolve() in out.resolve().parents:
+        raise UsageError(
+            f"--out {out} lies in --data {data}, where it would be taken for a class. Choose another --out."
         )
     if checkpoint is not None:
         place = checkpoint.absolute()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from alu.cli.report import refuse_own_input
+from alu.cli.places import is_result, refuse_file
 
 
 def merge(
@@ -18,7 +18,8 @@ def merge(
     from alu.evaluation.merging import merge as joined
     from alu.evaluation.result import Result
 
-    refuse_own_input(out, shards)
+    # Results are raw outcomes that cost hours; a slip of the keyboard must not replace one.
+    refuse_file(out, "a result", shards, is_result)
     result = joined([Result.load(path) for path in shards])
     result.save(out)
     typer.echo(str(result))

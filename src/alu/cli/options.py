@@ -13,7 +13,13 @@ from alu.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
+    from alu.threat import ThreatModel
+
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
+Norm = Annotated[str, typer.Option(help="Linf or L2.")]
+Eps = Annotated[
+    str | None, typer.Option(help="How far an image may be moved: 8/255 by default, for L2 0.5.", show_default=False)
+]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
 
 
@@ -37,6 +43,13 @@ def parse_eps(text: str) -> float:
         return float(above) / float(below) if slash else float(above)
     except (ValueError, ZeroDivisionError) as error:
         raise UsageError(f"--eps is a number or a fraction such as 8/255; {text!r} is neither.") from error
+
+
+def parse_threat(norm: str, eps: str | None) -> ThreatModel:
+    """The threat model; eps is a number or a fraction, and without one the usual one of the norm."""
+    from alu.threat import USUAL, ThreatModel
+
+    return ThreatModel(norm, parse_eps(eps) if eps is not None else USUAL.get(norm, 0.0))
 
 
 def parse_settings(words: list[str], example: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from alu.cli.options import Device, checked_device
+from alu.cli.places import refuse_file
 from alu.cli.stages import stages
 from alu.errors import AluError, DataError, UsageError, nearest
 
@@ -49,7 +50,11 @@ def predict(
         raise UsageError("A table is for the screen. With --out choose --format jsonl or --format csv.")
     from alu.training.memory import at_once
 
-    rows, ready = _found(pictures), _loaded(defense, classifier, trust, device)
+    rows = _found(pictures)
+    if out is not None:
+        tables = (".csv", ".jsonl", ".json", ".txt", ".tsv")
+        refuse_file(out, "a table", (Path(row["file"]) for row in rows), lambda path: path.suffix in tables)
+    ready = _loaded(defense, classifier, trust, device)
     bad: list[str] = []
     portion = at_once(ready.shape, batch_size)
     # A bar only where it does not run into the answers, and not for a moment's work.

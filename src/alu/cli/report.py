@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from alu.errors import UsageError
+from alu.cli.places import is_page, refuse_file
 
 
 def report(
@@ -18,13 +18,6 @@ def report(
     from alu.evaluation.result import Result
     from alu.report import write
 
-    refuse_own_input(out, results)
+    refuse_file(out, "a page", results, is_page)
     write([Result.load(path) for path in results], out)
     typer.echo(f"Page: {out.resolve().as_uri()}")
-
-
-def refuse_own_input(out: Path, read: list[Path]) -> None:
-    """Results are raw outcomes that cost hours; a slip of the keyboard must not replace one."""
-    for path in read:
-        if out.resolve() == path.resolve():
-            raise UsageError(f"--out {out} is one of the files to read. Choose another --out.")

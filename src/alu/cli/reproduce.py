@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,9 @@ class InterruptedExperimentError(AluError):
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment, all of them (all), or their names (list).")],
-    quick: Annotated[bool, typer.Option("--quick", help="A first look: few images, five minutes at most.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look: few images, five minutes an experiment at most.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results (JSON) and the page; results, or results/quick.")
     ] = None,
@@ -34,7 +36,8 @@ def reproduce(
 ) -> None:
     """Measure a table or figure of the paper again and write it down, with a page that shows all of them.
 
-    What a run has measured stays: an interrupted one goes on where it was. Ends with 3 if a cell is empty because a
+    What a run has measured stays, and so do results that come with a checkout: an interrupted run goes on where it was.
+    To measure everything yourself choose another --out. Ends with 3 if a cell is empty because a
     model has not been trained or a data set is missing.
     """
     from alu.experiments.catalog import EXPERIMENTS, find
@@ -53,12 +56,14 @@ def reproduce(
     where, empty = checked_device(device), False
     try:
         for experiment in chosen:
+            before = Results.open(folder).experiments.get(experiment.name, {}) if folder.is_dir() and not fresh else {}
             with stages() as watch:
                 result = run(
                     experiment, folder / f"{experiment.name}.json", quick=quick, seed=seed, device=where, root=root,
                     fresh=fresh, watch=watch,
                 )  # fmt: skip
             sys.stdout.write(said(Results.open(folder), experiment.name) + "\n")
+            _say_kept(before, result, folder)
             empty = empty or not result["complete"]
     except KeyboardInterrupt as error:
         raise InterruptedExperimentError(
@@ -68,3 +73,14 @@ def reproduce(
     sys.stdout.write(f"Results: {folder}. Page: {page.resolve().as_uri()}\n")
     if empty:
         raise typer.Exit(3)
+
+
+def _say_kept(before: dict[str, Any], result: dict[str, Any], folder: Path) -> None:
+    """Say how many cells were there already: a reader must not take them for measured just now."""
+    cells = before.get("cells", {})
+    kept = sum("found" in record and cells.get(key) == record for key, record in result["cells"].items())
+    if kept:
+        sys.stderr.write(
+            f"alu: {kept} of {len(result['cells'])} cells were in {folder} already and were not measured again; "
+            "--fresh does, and so does another --out.\n"
+        )

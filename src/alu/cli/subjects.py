@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,13 @@ from torch import nn
 
 from alu import data as datasets
 from alu import models
+from alu.check import check_classifier
 from alu.cli.data import parse_size
 from alu.data import Dataset
 from alu.defense import Defense
-from alu.errors import UsageError, nearest
+from alu.errors import InputError, UsageError, nearest
 from alu.experiments.defenses import all_names, by_name
+from alu.modes import evaluating
 from alu.saving import call_factory, is_defense
 
 
@@ -29,12 +33,13 @@ class Called(nn.Module):
         return self.function(images)
 
 
-def find_subject(name: str, trust: bool = False) -> nn.Module:
-    """A saved defence, a bundled one, a bundled classifier, or what "module:function" makes."""
+def find_subject(name: str, trust: bool = False, watch: Callable[[str, int, int], None] | None = None) -> nn.Module:
+    """A saved defence, a bundled one, a bundled classifier, or what "module:function" makes. `watch` is told of the
+    calibration that a bundled defence needs."""
     path = Path(name)
     if path.is_dir() or is_defense(path):
         return Defense.load(path, trust=trust)
-    defense = by_name(name)
+    defense = by_name(name, None if watch is None else partial(watch, "Calibrating"))
     if defense is not None:
         return defense
     if ":" in name:
@@ -49,8 +54,23 @@ def find_subject(name: str, trust: bool = False) -> nn.Module:
     return models.load(name)
 
 
+def refuse_strangers(model: nn.Module, images: Dataset, device: Any) -> None:
+    """Refuse images that a subject does not read, before anything is measured on them."""
+    card = getattr(model, "card", None)
+    side = card.architecture.get("size", 32) if card is not None else None
+    reads = getattr(model, "shape", None) or ((card.architecture.get("channels", 3), side, side) if card else ())
+    who = card.name if card is not None else type(model).__name__
+    if reads and tuple(reads) != tuple(images.shape):
+        wanted, came = (" x ".join(map(str, shape)) for shape in (reads, images.shape))
+        raise InputError(
+            f"{who} reads images of {wanted} (channels, height, width); those in {images.name} are {came}. Choose "
+            "other images, or scale a folder's pictures with --size."
+        )
+    few = images.images[:16].to(device)
+    with evaluating(model):
+        check_classifier(getattr(model, "logits", model), few, images.name, images.classes, f"The subject {who}")
+
+
 def find_images(name: str, n: int | None, seed: int, root: Path | None, size: str | None) -> Dataset:
-    """`n` test images of a data set; "sample" is the bundled one."""
-    if name == "sample":
-        return datasets.sample("test").draw(n, seed)
+    """`n` test images of a data set."""
     return datasets.open_dataset(name, "test", root=root, size=parse_size(size)).draw(n, seed)

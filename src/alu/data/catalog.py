@@ -17,7 +17,7 @@ from alu.data.pictures import Size
 from alu.data.splits import SPLITS
 from alu.data.stored import Stored, cached_copies
 from alu.data.tiny_imagenet import find_tiny_imagenet, tiny_imagenet
-from alu.errors import DataError, UsageError, nearest
+from alu.errors import AluError, DataError, UsageError, nearest
 
 Root = str | Path | None
 
@@ -57,15 +57,21 @@ def open_dataset(
     name = known_name(spec)
     if name is not None:
         if size is not None:
-            raise UsageError(f"{name} has images of one size already; size= is only for folders of pictures.")
+            raise UsageError(f"{name} has images of one size already; a size is only for folders of pictures.")
+        if root is not None and name == "cifar10-sample":
+            raise UsageError(f"{name} comes with the package; a root is only for data sets whose files lie elsewhere.")
+        if split not in KNOWN[name].splits and split in SPLITS:
+            raise UsageError(
+                f"{name} has no {split} images, only {' and '.join(KNOWN[name].splits)}. Use cifar10, or your own."
+            )
         return KNOWN[name].load(split, n, seed, root)
     place = Path(spec)
     if root is not None:
-        raise UsageError(f"{place} is a path already; root= is only for names such as {', '.join(KNOWN)}.")
+        raise UsageError(f"{place} is a path already; a root is only for names such as {', '.join(KNOWN)}.")
     if place.is_dir():
         return folder(place, split, n, seed, size=size)
     if size is not None:
-        raise UsageError(f"{place} holds images of one size already; size= is only for folders of pictures.")
+        raise UsageError(f"{place} holds images of one size already; a size is only for folders of pictures.")
     return npz(place, split, n, seed)
 
 
@@ -90,4 +96,10 @@ def present(name: str) -> bool:
         return (FOLDER / "sample.json").is_file()
     if name == "fashion-mnist":
         return any(DEBIAN.glob("t10k-labels*"))
-    return bool(cached_copies(name))
+    if name == "cifar10":  # which would be fetched
+        return bool(cached_copies(name))
+    try:
+        KNOWN[name].find(None)
+    except AluError:
+        return False
+    return True

@@ -31,8 +31,8 @@ def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "t
     total = len(labels)
     if sum(held_out.values()) >= total:
         raise DataError(
-            f"{total} images cannot give {sum(held_out.values())} held-out ones and leave any for {rest}. "
-            "Add images or hold out fewer."
+            f"{total} images are too few: {sum(held_out.values())} of them would be held out, which leaves none for "
+            f"{rest}. Give at least {sum(held_out.values()) + 1}, and some hundreds to be of use."
         )
     shuffled = torch.randperm(total, generator=generator(seed, "split"))
     # Rank within its class, divided by the class's size: a key by which every prefix is class-balanced.

@@ -93,7 +93,7 @@ def read(curves: dict[str, Any], threat: ThreatModel) -> list[Diagnostic]:
     by_eps, by_steps = curves["eps"], curves["steps"]
     n = by_eps[0]["n"]
     rises = [(low, high) for low, high in pairwise(by_eps) if high["right"] > low["right"] + slack(n)]
-    texts = ", ".join(f"{point['right']} at {255 * point['eps']:.3g}/255" for point in by_eps)
+    texts = ", ".join(f"{point['right']} at {_size(point['eps'], threat)}" for point in by_eps)
     made = [
         Diagnostic(
             "eps-monotone",
@@ -106,7 +106,7 @@ def read(curves: dict[str, Any], threat: ThreatModel) -> list[Diagnostic]:
         Diagnostic(
             "eps-large",
             "passed" if left <= max(1, 0.05 * n) else "failed",
-            f"{left} of {n} are right when the ball holds almost anything ({255 * by_eps[-1]['eps']:.3g}/255).",
+            f"{left} of {n} are right when the ball holds almost anything ({_size(by_eps[-1]['eps'], threat)}).",
         )
     )
     texts = ", ".join(f"{point['right']} after {point['steps']}" for point in by_steps)
@@ -124,6 +124,11 @@ def read(curves: dict[str, Any], threat: ThreatModel) -> list[Diagnostic]:
 def _restarted(threat: ThreatModel, seed: int, count: int) -> Attack:
     """The suite's own search with few steps in a small ball, where a restart can still make a difference."""
     return PGD(norm=threat.norm, eps=threat.eps / 8, steps=3, restarts=count, seed=seed)
+
+
+def _size(eps: float, threat: ThreatModel) -> str:
+    """In gray levels, or as a length in L2."""
+    return f"{255 * eps:.3g}/255" if threat.norm == "Linf" else f"{eps:.3g}"
 
 
 def slack(n: int) -> int:

@@ -36,7 +36,12 @@ def _refuse_stranger(first: Result, other: Result) -> None:
     for name in ("subject", "dataset", "threat", "suite", "budget", "classes"):
         if getattr(first, name) != getattr(other, name):
             raise UsageError(f"These results cannot be merged: their {name} differs. Merge shards of one evaluation.")
-    for name in ("alu", "commit", "torch", "seed"):
+    if first.provenance.get("seed") != other.provenance.get("seed"):
+        raise UsageError(
+            f"These results cannot be merged: their seeds are {first.provenance.get('seed')} and "
+            f"{other.provenance.get('seed')}. Evaluate every shard with one seed."
+        )
+    for name in ("alu", "commit", "torch"):
         if first.provenance.get(name) != other.provenance.get(name):
             raise UsageError(
                 f"These results cannot be merged: they come from different versions ({name} "

@@ -40,7 +40,8 @@ def text(result: Result) -> str:
         if item.verdict != "passed":
             lines.append(f"diagnostic {item.id}: {item.verdict}. {item.says}")
     passed = sum(item.verdict == "passed" for item in result.diagnostics)
-    lines.append(f"{passed} of {len(result.diagnostics)} diagnostics passed.")
+    checked = f"{passed} of {len(result.diagnostics)} diagnostics passed."
+    lines.append(checked if result.diagnostics or not result.shard[0] else "Diagnostics are run with shard 1.")
     origin = result.provenance
     lines.append(f"n = {len(result.labels)}, seed {origin['seed']}, commit {origin['commit']}, alu {origin['alu']}")
     return "\n".join(lines)
@@ -57,7 +58,7 @@ def judged(result: Result) -> str:
     threat = result.threat
     return (
         f"{result.subject['name']} on {result.dataset['name']}/{result.dataset['split']}, {threat['norm']} "
-        f"eps {eps_text(threat['eps'])}, suite {result.suite}, budget {result.budget}"
+        f"eps {eps_text(threat['eps'], threat['norm'])}, suite {result.suite}, budget {result.budget}"
     )
 
 
@@ -68,7 +69,9 @@ def stamps(result: Result) -> list[str]:
     return found + ([f"SHARD {part + 1} OF {parts}"] if parts > 1 else [])
 
 
-def eps_text(eps: float) -> str:
-    """8/255 where eps is a whole number of gray levels, else the number."""
+def eps_text(eps: float, norm: str = "Linf") -> str:
+    """8/255 where eps is a whole number of gray levels, else the number; in L2 always the number."""
     levels = eps * 255
+    if norm != "Linf":
+        return f"{eps:g}"
     return f"{round(levels * 2) / 2:g}/255" if abs(levels * 2 - round(levels * 2)) < 1e-6 else f"{eps:g}"

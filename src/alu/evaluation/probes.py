@@ -141,7 +141,7 @@ def reseeding(subject: Subject, images: Tensor) -> Diagnostic:
 
 
 def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, attacked: Tensor) -> Diagnostic:
-    """Whether random corners of the ball break as many images as the attack did."""
+    """Whether random corners of the ball break as many images as the attack did, of those that are right clean."""
     broken = torch.zeros(len(images), dtype=torch.bool, device=images.device)
     with evaluating(subject.model, subject.classifier):
         for draw in range(5):
@@ -149,8 +149,12 @@ def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel,
             signs = torch.randint(0, 2, images.shape, generator=stream).to(images) * 2 - 1
             shown = threat.project(images + threat.eps * signs, images)
             broken |= fooled(subject.model, shown, labels)
-    by_noise, by_attack = int(broken.sum()), int(attacked.sum())
-    says = f"Five random corners of the ball break {by_noise} of {len(images)} images, the gradient attack {by_attack}."
+        right = ~fooled(subject.model, images, labels)
+    by_noise, by_attack, count = int((broken & right).sum()), int((attacked & right).sum()), int(right.sum())
+    says = (
+        f"Of {count} images that are right clean, five random corners of the ball break {by_noise}, the gradient "
+        f"attack {by_attack}."
+    )
     weak = by_noise > 0 and by_noise >= by_attack
     return Diagnostic("noise", "failed" if weak else "passed", says)
 

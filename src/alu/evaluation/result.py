@@ -148,6 +148,11 @@ class Result:
         path = Path(path)
         plain = read_json(path)
         if not isinstance(plain, dict) or "checksum" not in plain or plain.get("format") != FORMAT:
+            if isinstance(plain, dict) and "experiment" in plain:
+                raise StorageError(
+                    f"{path} is a result of alu reproduce, whose page is {path.with_name('paper.html')}; alu report "
+                    "reads those of alu evaluate."
+                )
             raise StorageError(f"{path} is not a result of alu evaluate (format {FORMAT}). Evaluate again.")
         stated = plain.pop("checksum")
         try:

@@ -34,7 +34,10 @@ class Work:
             write_json(folder / "evaluation.json", facts)
 
     def _refuse_stranger(self, folder: Path) -> None:
-        known = read_json(folder / "evaluation.json")
+        try:
+            known = read_json(folder / "evaluation.json")
+        except StorageError as error:
+            raise StorageError(f"{error} Delete the folder {folder}; the evaluation then starts again.") from error
         differs = [key for key in self.facts if not isinstance(known, dict) or known.get(key) != self.facts[key]]
         if differs:
             raise StorageError(

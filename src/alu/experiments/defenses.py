@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from alu import data, models
 from alu.defense import Defense
 from alu.detectors import LogitShift
@@ -26,17 +28,21 @@ DEMO = {
 """The demo's purifiers in every reading they have; a projection has no reconstruction."""
 
 
-def by_name(name: str) -> Defense | None:
+Watch = Callable[[int, int], None] | None
+
+
+def by_name(name: str, watch: Watch = None) -> Defense | None:
     """The defence that a name like "demo-pca" means, or "cifar10-at+vae-reconstruction": a bundled CIFAR-10 classifier
     behind one of the demo's purifiers, in one of its readings. None if it means none."""
     if name in DEMO:
-        return bundled_defense("cifar10-standard", *DEMO[name])
+        return bundled_defense("cifar10-standard", *DEMO[name], watch=watch)
     classifier, plus, behind = name.partition("+")
     if not plus or classifier not in _classifiers():
         return None
     purifier, _, reading = behind.partition("-")
     reading = reading or "input"
-    return bundled_defense(classifier, purifier, reading) if (purifier, reading) in DEMO.values() else None
+    known = (purifier, reading) in DEMO.values()
+    return bundled_defense(classifier, purifier, reading, watch=watch) if known else None
 
 
 def all_names() -> list[str]:
@@ -57,12 +63,16 @@ def bundled_purifier(name: str, steps: int = 20) -> Purifier:
 
 
 def bundled_defense(
-    classifier: str = "cifar10-standard", purifier: str = "vae", reading: str = "input", steps: int = 20
+    classifier: str = "cifar10-standard",
+    purifier: str = "vae",
+    reading: str = "input",
+    steps: int = 20,
+    watch: Watch = None,
 ) -> Defense:
     """A bundled classifier behind a bundled purifier, calibrated on all bundled calibration images."""
     rule, reference = READINGS[reading]
     made = Defense(models.load(classifier), bundled_purifier(purifier, steps), LogitShift(), rule, reference)
     calibration = data.sample("calibration")
-    made.calibrate(calibration.images)
+    made.calibrate(calibration.images, watch=watch)
     made.classes = calibration.classes
     return made

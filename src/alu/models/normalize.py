@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from alu.errors import InputError
+
 CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -25,6 +27,11 @@ class Normalize(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Normalised images, same shape."""
+        if images.shape[-3] != self.mean.shape[1]:  # which would be broadcast without a word
+            raise InputError(
+                f"This classifier normalises {self.mean.shape[1]} channels; the images have {images.shape[-3]}. Give it "
+                f"images [N, {self.mean.shape[1]}, H, W]."
+            )
         return (images - self.mean) / self.std
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from alu import models
-from alu.check import check_logits, warn
+from alu.check import check_classifier, warn
 from alu.data.dataset import Dataset
 from alu.decision import Decision, find_rule
 from alu.defense import REFERENCES, Defense, batched_logits
@@ -64,7 +64,7 @@ class Plan(Budget):
         if self.steps < 0 or (self.epochs is not None and self.epochs < 1) or not self.max_minutes > 0:
             raise UsageError(
                 f"A fit needs --steps of at least 0, --epochs of at least 1 and --max-minutes above 0; it was given "
-                f"{self.steps}, {self.epochs or 'the default'} and {self.max_minutes:g}."
+                f"{self.steps}, {'the default' if self.epochs is None else self.epochs} and {self.max_minutes:g}."
             )
         if self.purifier != "vae" and (self.epochs is not None or self.checkpoint is not None):
             warn(f"--epochs and --checkpoint are for a VAE that is trained; {self.purifier} trains none.")
@@ -159,21 +159,13 @@ def _check_classifier(classifier: Callable[[Tensor], Any], data: Dataset, device
         raise DataError(f"{data.name} has one class only, {data.classes[0]}; a classifier needs at least two.")
     few = data.draw(min(100, len(data)), 0)
     who = f"The classifier {type(classifier).__name__}"
-    try:
-        with torch.no_grad(), evaluating(classifier):
-            answer = classifier(few.images.to(device))
-    except Exception as error:
-        shape = ", ".join(map(str, ["N", *data.shape]))
-        raise InputError(
-            f"{who} must take images [{shape}] in [0, 1], the shape of those in {data.name}, but failed on them: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    logits = check_logits(answer, len(few), who)
-    if logits.shape[1] != len(data.classes):
-        names = ", ".join(data.classes[:5]) + (", ..." if len(data.classes) > 5 else "")
-        raise InputError(
-            f"{who} answers with {logits.shape[1]} classes, but {data.name} has {len(data.classes)}: {names}. "
-            "Their number and order must agree."
+    images = few.images.to(device)
+    with evaluating(classifier):
+        logits, again = (check_classifier(classifier, images, data.name, data.classes, who) for _ in range(2))
+    if not torch.equal(logits, again):
+        warn(
+            f"{who} does not answer twice alike: a random classifier's logits change without an attack, and the "
+            "detector takes its chance for one. Make it deterministic if you can."
         )
     right = int((logits.argmax(1) == few.labels.to(logits.device)).sum())
     # Above 1/2 a classifier of two classes is not suspicious; twice the luck of the draw would be more than 1.

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from alu import data, models
-from alu.errors import UsageError
+from alu.errors import AluError, UsageError
 from alu.models import Card
 from alu.provenance import provenance
 from alu.purifiers import PCA
@@ -139,7 +139,17 @@ def publish_pca() -> Path:
     return publish("cifar10-pca", "pca", model, command, "cifar10, 10,000 images of the train split", figures)
 
 
-if __name__ == "__main__":
-    which, *places = sys.argv[1:]
-    written = publish_pca() if which == "cifar10-pca" else publish_run(which, *map(Path, places))
+def main(words: list[str]) -> None:
+    """Publish what the words name; errors are one sentence on standard error."""
+    try:
+        if len(words) != (1 if words[:1] == ["cifar10-pca"] else 2):
+            raise UsageError("python -m alu.training.publish takes a recipe and the folder of its run, or cifar10-pca.")
+        written = publish_pca() if words[0] == "cifar10-pca" else publish_run(words[0], Path(words[1]))
+    except AluError as error:
+        sys.stderr.write(f"alu: {error}\n")
+        sys.exit(error.exit_code)
     sys.stdout.write(f"{written}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from alu.errors import StorageError
+from alu.errors import AluError, StorageError, UsageError
 from alu.report import page, zoo
 from alu.report.paper.claims import judged, markdown
 from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
@@ -77,6 +77,18 @@ def write(root: Path) -> list[Path]:
     return list(made)
 
 
+def main(words: list[str]) -> None:
+    """Write below the folder that is named, or here; errors are one sentence on standard error."""
+    root = Path(words[0] if words else ".")
+    try:
+        if not (root / "results").is_dir() or not (root / "README.md").is_file():
+            raise UsageError(f"{root.resolve()} is no checkout of alu: it has no README.md beside a folder results.")
+        written = write(root)
+    except AluError as error:
+        sys.stderr.write(f"alu: {error}\n")
+        sys.exit(error.exit_code)
+    sys.stdout.writelines(f"{path}\n" for path in written)
+
+
 if __name__ == "__main__":
-    for written in write(Path(sys.argv[1] if len(sys.argv) > 1 else ".")):
-        sys.stdout.write(f"{written}\n")
+    main(sys.argv[1:])

@@ -29,8 +29,8 @@ class Normalize(nn.Module):
         """Normalised images, same shape."""
         if images.shape[-3] != self.mean.shape[1]:  # which would be broadcast without a word
             raise InputError(
-                f"This classifier normalises {self.mean.shape[1]} channels; the images have {images.shape[-3]}. Give it "
-                f"images [N, {self.mean.shape[1]}, H, W]."
+                f"This classifier normalises {self.mean.shape[1]} channels; the images have {images.shape[-3]}. Give "
+                f"it images [N, {self.mean.shape[1]}, H, W]."
             )
         return (images - self.mean) / self.std
 

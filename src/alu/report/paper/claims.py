@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from alu.report.paper.judges import answers, attackers, changes, scores, steps
@@ -38,10 +38,12 @@ class Claim:
         try:
             found = self.judge(read)
         except MissingCellError as missing:
-            return Verdict(UNKNOWN, f"Not there yet: {missing}.")
-        if read.looked_at & results.quick:
-            return Verdict(FEW, f"A first look only, which says: {found.verdict}. {found.evidence}")
-        return found
+            found = Verdict(UNKNOWN, f"Not measured yet: {missing}.")
+        else:
+            if read.looked_at & results.quick:
+                found = Verdict(FEW, f"A first look only, which says: {found.verdict}. {found.evidence}")
+        others = sorted(read.looked_at - {self.experiment})
+        return replace(found, read=(self.experiment, *others))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -98,7 +100,7 @@ def markdown(results: Results) -> str:
     for claim, verdict in judged(results).values():
         lines += [f"## {claim.name}", "", f"The paper: {claim.says}", ""]
         lines += [f"**{verdict.verdict.capitalize()}.** {verdict.evidence}", ""]
-        lines += [f"Measured by `alu reproduce {claim.experiment}`.", ""]
+        lines += [f"Measured by {' and '.join(f'`alu reproduce {name}`' for name in verdict.read)}.", ""]
     return "\n".join(lines)
 
 

@@ -26,6 +26,8 @@ class Verdict:
 
     verdict: str
     evidence: str
+    read: tuple[str, ...] = ()
+    """The experiments it follows from."""
 
 
 def at_least(found: Share | Estimate, bound: float) -> bool | None:

@@ -160,6 +160,29 @@ def flags(model: nn.Module, **settings: Any) -> tuple[str, ...]:
     return attack.flags_
 
 
+@pytest.mark.parametrize("version", ["standard", "rand"])
+def test_progress_is_told_while_nothing_breaks(version: str) -> None:
+    asked, told = [0], list[tuple[int, int]]()
+
+    class Certain(nn.Module):
+        """Right about every image, whatever is done to it, with a gradient that leads nowhere."""
+
+        def forward(self, images: Tensor) -> Tensor:
+            asked[0] += len(images)
+            other = images.flatten(1)[:, :10]
+            return 1e-3 * other + 50.0 * torch.eye(10)[0]
+
+    images, labels = torch.rand((2, *SHAPE), generator=generator(0, "certain")), torch.zeros(2, dtype=torch.int64)
+    attack = AutoAttack(version=version, eps=0.01, norm="Linf")
+    attack(Certain(), images, labels, lambda done, total: told.append((done, total)))
+    assert told[-1] == (2, 2)
+    assert all(total == 2 for _, total in told)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert (1, 2) in told, "half-way is said half-way"
+    assert asked[0] / 2 == pytest.approx(AutoAttack.VERSIONS[version], rel=0.35)
+    assert attack.told is None
+
+
 def test_flags_are_kept_and_do_not_stick() -> None:
     plain = SmoothClassifier(SHAPE, 10)
     assert flags(plain) == ()
@@ -241,7 +264,7 @@ def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     for name in [name for name in sys.modules if name.startswith("pyautoattack")]:
         monkeypatch.setitem(sys.modules, name, None)
     model, images, labels = problem(count=1)
-    with pytest.raises(MissingExtraError, match=r"APGDCE needs the package pyautoattack.*pip install 'alu\[attacks\]'"):
+    with pytest.raises(MissingExtraError, match=r"APGDCE needs the package pyautoattack.*pip install -e '\.\[attacks\]'"):
         APGDCE()(model, images, labels)
 
 

@@ -105,7 +105,7 @@ def test_pyautoattack(defense: Defense) -> None:
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch, package: str, call: object) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == package] + [package]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtraError, match=rf"needs the package {package}.*pip install 'alu\["):
+    with pytest.raises(MissingExtraError, match=rf"needs the package {package}.*pip install -e '\.\["):
         call()  # type: ignore[operator]
 
 

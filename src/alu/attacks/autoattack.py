@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor
 
-from alu.attacks.borrowed import BorrowedAttack, Common, Listener, Predict, borrow, isolated, undisturbed
+from alu.attacks.borrowed import BorrowedAttack, Common, Listener, Predict, borrow, isolated, undisturbed, watched
 from alu.check import check_labels
 from alu.errors import InputError, UsageError, nearest
 
@@ -134,7 +134,8 @@ class AutoAttack(PyAutoAttack):
     Each attack sees what the ones before it left, batched anew, so all images are handed over at once.
     """
 
-    VERSIONS = ("standard", "rand")
+    VERSIONS: ClassVar[dict[str, int]] = {"standard": 8_000, "rand": 4_000}
+    """By version, about how many passes an image takes that nothing breaks."""
 
     def __init__(self, *, version: str = "standard", **common: Unpack[Common]) -> None:
         super().__init__(**common)
@@ -148,6 +149,7 @@ class AutoAttack(PyAutoAttack):
 
     def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
         """For each image the first success of any attack."""
+        predict = watched(predict, len(images), self.VERSIONS[self.version], self.told)
         attack = self.library("autoattack").AutoAttack(
             predict, version=self.version, device=images.device, **self.common
         )

@@ -7,7 +7,7 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alu.attacks.base import Attack
+from alu.attacks.base import Attack, Watcher
 from alu.attacks.goals import Model, gradient_of, logits_of
 from alu.errors import MissingExtraError
 
@@ -42,14 +42,26 @@ class BorrowedAttack(Attack):
     """
 
     flags_: tuple[str, ...] = ()
+    told: Watcher | None = None
+    """Who is told how far a call has come, while it lasts."""
 
     def __init__(self, **common: Unpack[Common]) -> None:
         super().__init__(**common)
 
-    def __call__(self, model: Model, images: Tensor, labels: Tensor, *more: Any, **named: Any) -> Tensor:
+    def __call__(
+        self,
+        model: Model,
+        images: Tensor,
+        labels: Tensor,
+        watch: Watcher | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> Tensor:
         """Adversarial images, same shape; see `Attack`."""
-        self.flags_ = ()
-        return super().__call__(model, images, labels, *more, **named)
+        self.flags_, self.told = (), watch
+        try:
+            return super().__call__(model, images, labels, watch, numbers)
+        finally:
+            self.told = None
 
     def note(self, flags: list[str]) -> None:
         """Keep what the library said, each sentence once."""
@@ -117,6 +129,21 @@ class _Isolated(torch.autograd.Function):
             along = (ctx.logits * grads[0]).sum()
         # FAB asks once per class, hence `again`.
         return gradient_of(along, ctx.images, ctx.who, again=True), None, None, None
+
+
+def watched(predict: Predict, count: int, passes: int, told: Watcher | None) -> Predict:
+    """The same, and `told` hears how many of `count` images are through if each takes `passes` passes; a search that
+    succeeds early is ahead of that."""
+    asked = 0
+
+    def ask(images: Tensor) -> Tensor:
+        nonlocal asked
+        asked += len(images)
+        if told is not None:
+            told(min(count - 1, asked // passes), count)
+        return predict(images)
+
+    return ask
 
 
 def isolated(model: Model, who: str, dtype: torch.dtype) -> Predict:

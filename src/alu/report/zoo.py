@@ -29,11 +29,11 @@ def _card(card: dict[str, Any]) -> list[str]:
     name = built.pop("name")
     settings = ", ".join(f"{key} {value}" for key, value in built.items() if not isinstance(value, list | tuple))
     lines = [f"## {card['name']}", "", f"A {card['task']}: `{name}` ({settings}). Trained on {card['data']}:", ""]
-    lines += ["```text", card["command"], "```", "", "| figure | percent | n | measured on |", "|---|---|---|---|"]
+    lines += ["```text", card["command"], "```", "", "| figure | value | n | measured on |", "|---|---|---|---|"]
     for figure, value in card["figures"].items():
         if isinstance(value, dict) and "percent" in value:
             low, high = value["interval"]
-            lines.append(f"| {figure} | {value['percent']} [{low}, {high}] | {value['n']:,} | {value['on']} |")
+            lines.append(f"| {figure} | {value['percent']} % [{low}, {high}] | {value['n']:,} | {value['on']} |")
         elif figure != "measured with":
             lines.append(f"| {figure} | {value} | | |")
     origin = card["figures"]["measured with"]

@@ -264,7 +264,9 @@ def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     for name in [name for name in sys.modules if name.startswith("pyautoattack")]:
         monkeypatch.setitem(sys.modules, name, None)
     model, images, labels = problem(count=1)
-    with pytest.raises(MissingExtraError, match=r"APGDCE needs the package pyautoattack.*pip install -e '\.\[attacks\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"APGDCE needs the package pyautoattack.*pip install -e '\.\[attacks\]'"
+    ):
         APGDCE()(model, images, labels)
 
 

@@ -84,7 +84,13 @@ def test_table_three_names_what_is_not_built() -> None:
     cells = {f"Hedge Defense/{column}": cell("1", "1", "0") for column in ("clean", "pgd-20 on f")}
     result = made("table3", **cells)
     result["cells"]["AWP/clean"] = {"absent": "cifar10-awp has not been trained yet."}
-    shown, strict = tables.table3(Results({"table3": result}))
+    cells = {"Hedge Defense/adaptive": {"adaptive": "1"}, "Hedge Defense/pgd-20 through": cell("1", "0", "0")}
+    result["cells"] |= made("table3", **cells)["cells"]
+    unified = made("table2", **{"cifar100-unified/clean": cell("1", "1", "10")})
+    shown, strict, elsewhere = tables.table3(Results({"table3": result, "table2": unified}))
+    assert rows(strict)["Hedge Defense"][-1].startswith("0.0 "), "the table's own attacks count with the suite's"
+    assert rows(elsewhere)["ADP (Yoon 2021): the paper"] == ["paper 77.83", "paper 43.21", *["–"] * 4]
+    assert rows(elsewhere)["Unified ALU: here"][0].startswith("50.0 ")
     found = rows(shown)
     assert found["Hedge Defense: here"][0].startswith("100.0 "), "its answer is the purified one"
     assert found["Hedge Defense: the paper"] == ["paper 90.63", "paper 71.43", "–", "paper 72.66", "–"]

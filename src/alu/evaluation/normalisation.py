@@ -10,11 +10,11 @@ from torch import Tensor
 
 from alu.errors import InputError
 from alu.evaluation.metrics import sign_test
-from alu.models.normalize import CIFAR10, Normalize, per_channel
+from alu.models.normalize import CIFAR10, IMAGENET, Normalize, per_channel
 
 USUAL = {
     "CIFAR-10's": CIFAR10,
-    "ImageNet's": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "ImageNet's": IMAGENET,
     "one half's": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
 """Means and deviations that networks are trained with."""

@@ -111,7 +111,9 @@ class Keeper:
 
     def _diverged(self, what: str) -> DivergedError:
         kept = "The last good checkpoint is kept; start again" if self.progress.seconds else "Start again"
-        return DivergedError(f"{what} at step {self.progress.step}. {kept} with a smaller lr, or with clip=1.")
+        return DivergedError(
+            f"{what} at step {self.progress.step}. {kept} in another folder with a smaller lr, or with clip=1 (--set)."
+        )
 
     def _note_window(self, rate: float) -> None:
         """One point of the curve: means over the steps since the last one, and over all processes."""

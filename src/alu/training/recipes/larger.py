@@ -1,4 +1,4 @@
-"""The bundled CIFAR-100 and tiny-ImageNet models: for subsets of 200 and 100 images a class, so they start from what
+"""CIFAR-100 and tiny-ImageNet models: made for subsets of 200 and 100 images a class, so they start from what
 CIFAR-10 taught and are regularised hard."""
 
 from __future__ import annotations

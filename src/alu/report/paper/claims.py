@@ -38,7 +38,7 @@ class Claim:
         try:
             found = self.judge(read)
         except MissingCellError as missing:
-            found = Verdict(UNKNOWN, f"Not measured yet: {missing}.")
+            found = Verdict(UNKNOWN, f"What is missing: {missing}.")
         else:
             if read.looked_at & results.quick:
                 found = Verdict(FEW, f"A first look only, which says: {found.verdict}. {found.evidence}")

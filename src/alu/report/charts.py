@@ -103,9 +103,13 @@ def histogram(
     if other is not None:
         name, value = other
         at = axes.across(value)
+        # Beside both lines, so that neither crosses its words, and where there is room for them.
+        both = [at] if threshold is None else [at, axes.across(threshold)]
+        left = max(both) > axes.width / 2
+        place, anchor = (min(both) - 5, "end") if left else (max(both) + 5, "start")
         parts.append(
             f'<line x1="{at:.1f}" x2="{at:.1f}" y1="24" y2="{axes.down(0):.1f}" stroke="{INK}" stroke-dasharray="1 3"/>'
-            f'<text x="{at + 5:.1f}" y="33">{escape(name)} {value:.3g}</text>'
+            f'<text x="{place:.1f}" y="33" text-anchor="{anchor}">{escape(name)} {value:.3g}</text>'
         )
     return axes.drawn("histogram of the suspicion score", parts)
 

@@ -43,7 +43,7 @@ def _claims(results: Results) -> list[str]:
         rows.append([
             f"<strong>{escape(claim.name)}</strong><small>{escape(claim.says)}</small>",
             _mark(verdict.verdict),
-            f'{escape(verdict.evidence)} <a href="#{claim.experiment}">{claim.experiment}</a>',
+            " ".join([escape(verdict.evidence), *(f'<a href="#{name}">{name}</a>' for name in verdict.read)]),
         ])  # fmt: skip
     said = f"{len(CLAIMS)} claims of the paper, each judged by a rule that its evidence states."
     head = ["the paper says", "verdict", "evidence"]

@@ -144,6 +144,11 @@ CASES = {
     "out not ours": (fit(out="theirs"), "theirs is already there and was not written by alu"),
     "out is a file": (fit(out="own.py"), "own.py is already there"),
     "out below a file": (fit(out="own.py/defense"), "Choose another --out"),
+    "out in the data": (fit(out="pics/defense"), "lies in --data pics"),
+    "picture over a picture": (("data", "pics", "--show", "pics/lying/000.png"), "is already there"),
+    "no training images": (fit(data="cifar10-sample", purifier="pca"), "cifar10-sample has no train images, only"),
+    "demo over a file": (("demo", "--out", "own.py"), "own.py is no folder that you may write to"),
+    "module as a path": (fit(classifier="own.py:build"), "written with dots, not as a path: own:build"),
     "checkpoint in out": (fit(checkpoint="new/defense/kept"), "lies in --out"),
     "unknown device": (fit(device="cuba"), "no device 'cuba'"),
     "unknown purifier": (fit(purifier="blurr"), "Did you mean blur"),
@@ -179,6 +184,12 @@ def test_probabilities_are_warned_about_in_one_line(place: Path, tmp_path: Path)
     assert done.code == 0
     assert done.err.startswith("alu: warning: The classifier Sequential seems to return probabilities")
     assert len(done.err.splitlines()) == 1
+
+
+def test_a_random_classifier_is_warned_about(place: Path, tmp_path: Path) -> None:
+    done = alu(place, *fit(classifier="own:build_random", out=str(tmp_path / "defense")))
+    assert done.code == 0
+    assert done.err.startswith("alu: warning: The classifier function does not answer twice alike")
 
 
 def test_wrong_class_order_is_warned_about(place: Path, tmp_path: Path) -> None:

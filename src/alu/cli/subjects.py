@@ -56,10 +56,15 @@ def find_subject(name: str, trust: bool = False, watch: Callable[[str, int, int]
 
 def refuse_strangers(model: nn.Module, images: Dataset, device: Any) -> None:
     """Refuse images that a subject does not read, before anything is measured on them."""
+    who = type(model).__name__
+    reads: tuple[int, ...] = ()
+    logits: Callable[[Any], Any] = model
     card = getattr(model, "card", None)
-    side = card.architecture.get("size", 32) if card is not None else None
-    reads = getattr(model, "shape", None) or ((card.architecture.get("channels", 3), side, side) if card else ())
-    who = card.name if card is not None else type(model).__name__
+    if isinstance(model, Defense):
+        reads, logits = model.shape, model.logits
+    elif isinstance(card, models.Card):
+        side = card.architecture.get("size", 32)
+        who, reads = card.name, (card.architecture.get("channels", 3), side, side)
     if reads and tuple(reads) != tuple(images.shape):
         wanted, came = (" x ".join(map(str, shape)) for shape in (reads, images.shape))
         raise InputError(
@@ -68,7 +73,7 @@ def refuse_strangers(model: nn.Module, images: Dataset, device: Any) -> None:
         )
     few = images.images[:16].to(device)
     with evaluating(model):
-        check_classifier(getattr(model, "logits", model), few, images.name, images.classes, f"The subject {who}")
+        check_classifier(logits, few, images.name, images.classes, f"The subject {who}")
 
 
 def find_images(name: str, n: int | None, seed: int, root: Path | None, size: str | None) -> Dataset:

@@ -63,6 +63,7 @@ details p { margin: .4rem 0 .2rem 1.1rem; } code { font-size: .88em; overflow-wr
   .found { padding: .4rem .8rem .4rem 1.4rem; } }
 @media print { body { margin: 0; max-width: none; font-size: 11pt; }
   .wide { overflow: visible; } nav { display: none; }
+  h2, h3, figcaption, .verdicts { break-after: avoid; } tr, figure, li { break-inside: avoid; }
   .dense { font-size: .72rem; } @page { size: A4 landscape; margin: 12mm; } }
 """
 

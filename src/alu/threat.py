@@ -25,8 +25,8 @@ class ThreatModel:
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
             raise UsageError(f"There is no norm {self.norm!r}. {nearest(self.norm, list(NORMS))}")
-        if not 0 <= self.eps < float("inf"):
-            raise UsageError(f"eps must be a number, 0 or more; it is {self.eps}.")
+        if not self.eps >= 0:
+            raise UsageError(f"eps must be 0 or more; it is {self.eps}.")
         if self.norm == "Linf" and self.eps > 1:
             raise UsageError(
                 f"eps={self.eps:g} is larger than the whole range [0, 1] of a pixel. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,9 +41,12 @@ def parse_eps(text: str) -> float:
     """A number from "8/255" or "0.03"."""
     above, slash, below = text.partition("/")
     try:
-        return float(above) / float(below) if slash else float(above)
-    except (ValueError, ZeroDivisionError) as error:
-        raise UsageError(f"--eps is a number or a fraction such as 8/255; {text!r} is neither.") from error
+        value = float(above) / float(below) if slash else float(above)
+    except (ValueError, ZeroDivisionError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"--eps is a number or a fraction such as 8/255; {text!r} is neither.")
+    return value
 
 
 def parse_threat(norm: str, eps: str | None) -> ThreatModel:

@@ -135,7 +135,7 @@ def test_folders_that_are_no_data_set_are_one_sentence(tmp_path: Path) -> None:
         alu.data.folder(tmp_path)
     picture(tmp_path / "dog" / "1.png")
     assert len(alu.data.folder(tmp_path)) == 2
-    with pytest.raises(DataError, match="2 images cannot give 3 held-out ones"):
+    with pytest.raises(DataError, match="2 images are too few to split: the held-out parts take 3"):
         alu.data.folder(tmp_path, "train")
 
 

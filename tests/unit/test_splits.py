@@ -36,7 +36,7 @@ def test_disjoint_is_stable_and_depends_on_the_seed() -> None:
 
 
 def test_disjoint_refuses_to_leave_nothing() -> None:
-    with pytest.raises(DataError, match="10 images are too few: 10 of them would be held out.*Give at least 11"):
+    with pytest.raises(DataError, match="10 images are too few to split: the held-out parts take 10.*Give at least 11"):
         disjoint(LABELS[:10], {"calibration": 10}, seed=0)
 
 

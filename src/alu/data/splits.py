@@ -31,7 +31,7 @@ def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "t
     total = len(labels)
     if sum(held_out.values()) >= total:
         raise DataError(
-            f"{total} images are too few: {sum(held_out.values())} of them would be held out, which leaves none for "
+            f"{total} images are too few to split: the held-out parts take {sum(held_out.values())} and leave none for "
             f"{rest}. Give at least {sum(held_out.values()) + 1}, and some hundreds to be of use."
         )
     shuffled = torch.randperm(total, generator=generator(seed, "split"))

@@ -149,7 +149,7 @@ def test_adversarial_images_as_files(place: Path, tmp_path: Path, suffix: str) -
             ("attack", "own:build", "--data", "pics", "--attack", "soft", "--set", "levels=3", "--out", "x.npz"),
             "levels",
         ),
-        (("attack", "own:build", "--data", "pics", "--eps", "inf", "--out", "x.npz"), "--eps is a number or a fraction"),
+        (("attack", "own:build", "--data", "pics", "--eps", "inf", "--out", "x.npz"), "--eps is a number or a"),
         (
             ("attack", "own:build_failing", "--data", "pics", "--out", "x.npz"),
             "failed on them: ValueError: no such side",

@@ -138,7 +138,7 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_checkpoint(tmp_path: 
     run = small_run(tmp_path)
     run.objective = Exploding()
     with pytest.raises(
-        DivergedError, match="The loss is nan at step 5. The last good checkpoint is kept; start again in another folder with a sm"
+        DivergedError, match="nan at step 5. The last good checkpoint is kept; start again in another folder with a sm"
     ):
         train(run)
     from alu.storage import read_tensors

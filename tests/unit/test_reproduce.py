@@ -109,6 +109,12 @@ def test_a_cell_outlives_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert reproduce(toy.experiment(), out)["cells"]["first"] == before
 
 
+def test_a_quick_form_says_what_it_leaves_out(tmp_path: Path) -> None:
+    experiment = replace(Counted().experiment(), leaves_out="Left out: the moon.")
+    assert reproduce(experiment, tmp_path / "quick.json", quick=True)["leaves out"] == "Left out: the moon."
+    assert "leaves out" not in reproduce(experiment, tmp_path / "full.json")
+
+
 def test_a_place_that_cannot_be_written_to_is_known_at_once(tmp_path: Path) -> None:
     toy = Counted()
     (tmp_path / "file").write_text("in the way")

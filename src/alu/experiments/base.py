@@ -41,6 +41,8 @@ class Experiment:
     """What differs from the paper's set-up, or what it leaves open."""
     why: str
     """Why the full run measures no more than it does."""
+    leaves_out: str = ""
+    """What the quick form does not measure at all, as a sentence."""
 
     def sizes(self, quick: bool) -> dict[str, int]:
         """How much is measured."""

@@ -45,6 +45,8 @@ def reproduce(
         "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,
         "differs": experiment.differs, "why": experiment.why, "complete": False, "cells": {},
     }  # fmt: skip
+    if quick and experiment.leaves_out:
+        result["leaves out"] = experiment.leaves_out
     write(out, {**result, "cells": kept_before}, seed)  # a place that cannot be written to is better known now
     for number, cell in enumerate(cells):
         watch(experiment.name, number, len(cells))

@@ -63,6 +63,7 @@ def _experiment(results: Results, name: str) -> list[str]:
     known, about = results.experiments[name], facts(results, name)
     sizes = ", ".join(f"{key} {value}" for key, value in about["sizes"].items())
     form = "Quick form: a first look, too few images for a conclusion. " if known["quick"] else ""
+    form += f"{known['leaves out']} " if known.get("leaves out") else ""
     origin = (
         f"{form}Sizes: {sizes}. Seed {about['seed']}; commits {', '.join(about['commits']) or 'none'}. "
         f"Why no more: {about['why']}"

@@ -14,7 +14,7 @@ def said(results: Results, name: str) -> str:
     result = results.experiments[name]
     shown = [part.text() for part in VIEWS[name](results)]
     empty = [record["absent"] for record in result["cells"].values() if "absent" in record]
-    differs = [textwrap.fill(result["differs"], 118)] if result.get("differs") else []
+    differs = [textwrap.fill(result[key], 118) for key in ("differs", "leaves out") if result.get(key)]
     lines = [f"== {result['title']} ==", *differs, *(text for text in shown if text)]
     told = [(claim, claim.verdict(results)) for claim in CLAIMS if claim.experiment == name]
     if told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,6 +104,23 @@ def test_every_recipe_of_the_zoo_has_its_measure() -> None:
     }  # fmt: skip
     assert [name for name, kind in kinds.items() if kind == "robust_classifier"] == ["cifar10-at"]
     assert kinds["tiny-imagenet-standard"] == kinds["cifar10-gairat"] == "plain_classifier"
+
+
+@pytest.mark.parametrize(("last", "whole"), [(0, False), (-1, False), (1, True)])
+def test_weights_and_curve_alone_tell_whether_a_run_is_whole(tmp_path: Path, last: int, whole: bool) -> None:
+    made = recipe("cifar10-standard")
+    facts = {"settings": made.settings.as_json(), "data": ["toys", "train", 128, [3, 8, 8]],
+             "objective": json.loads(json.dumps(made.objective().as_json()))}  # fmt: skip
+    total = publish.total_steps(facts)
+    # A point of the training's own loss is not yet a measured epoch.
+    rows = [{"step": 1, "epoch": 1, "held_out_accuracy": 0.5}, {"step": total, "loss": 1.0}]
+    rows += [{"step": total, "epoch": made.settings.epochs}] if last > 0 else []
+    (tmp_path / "curve.jsonl").write_text("" if last < 0 else "\n".join(map(json.dumps, rows)) + "\n")
+    if whole:
+        publish._refuse_unfinished(made, tmp_path, facts)
+    else:
+        with pytest.raises(UsageError, match=f"not finished: {1 + last} of {total} steps"):
+            publish._refuse_unfinished(made, tmp_path, facts)
 
 
 def test_a_run_is_published_only_when_it_is_whole_and_as_the_recipe_is_now(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from alu.errors import AluError, UsageError
 from alu.models import Card
 from alu.provenance import provenance
 from alu.purifiers import PCA
-from alu.storage import read_json, read_tensors
+from alu.storage import explained, read_json, read_tensors
 from alu.training.checkpoint import progress_of
 from alu.training.loop import Run
 from alu.training.measures import (
@@ -105,7 +105,7 @@ def publish_run(name: str, folder: Path, root: Path | None = None) -> Path:
 
 def _refuse_unfinished(made: Recipe, folder: Path, facts: dict[str, Any]) -> None:
     """A card says what its command gives: the whole training, by the recipe as it is now."""
-    done, total = progress_of(folder / "checkpoint.safetensors").step, total_steps(facts)
+    done, total = _steps_done(folder), total_steps(facts)
     if done < total:
         raise UsageError(f"{folder} is not finished: {done} of {total} steps. Go on with alu train {made.name}.")
     wanted = json.loads(json.dumps(made.objective().as_json()))
@@ -114,6 +114,16 @@ def _refuse_unfinished(made: Recipe, folder: Path, facts: dict[str, Any]) -> Non
             f"{folder} was trained with another objective than the recipe {made.name} has now: {facts['objective']}, "
             f"not {wanted}. Train it again."
         )
+
+
+def _steps_done(folder: Path) -> int:
+    """From the checkpoint or, where only weights and curve were kept, from the last held-out figure."""
+    checkpoint = folder / "checkpoint.safetensors"
+    if checkpoint.exists():
+        return progress_of(checkpoint).step
+    with explained(folder / "curve.jsonl", "read"):
+        lines = (folder / "curve.jsonl").read_text().splitlines()
+    return max((int(row["step"]) for row in map(json.loads, lines) if "epoch" in row), default=0)
 
 
 def total_steps(facts: dict[str, Any]) -> int:

@@ -29,34 +29,31 @@ def overlap(results: Results) -> Verdict:
 
 def separable(results: Results) -> Verdict:
     """Attacked images above the held-out threshold."""
-    parts, found = [], {}
-    for reading in READINGS:
-        mark, caught = results.threshold(reading, "held out"), {}
-        for kind in ("pgd-20 on f", "pgd-20 on f(D(E))"):
-            above = _above(results.need("histogram", kind)[reading], mark)
-            caught[kind] = at_least(above, 0.9)
-            parts.append(f"{kind}, {reading}: {percent(above)} flagged")
-        found[reading] = first_of([caught["pgd-20 on f(D(E))"]], [caught["pgd-20 on f"]])
-    verdict, only = by_reading(found)
+    verdict, words = _flagged(results, "pgd-20", "flagged", [])
     rule = ". To hold: at least 90 % of both attacks; for the oblivious only, of PGD-20 on f."
-    return Verdict(verdict, only + "; ".join(parts) + rule)
+    return Verdict(verdict, words + rule)
 
 
 def survives_autoattack(results: Results) -> Verdict:
     """AutoAttack's images above the held-out threshold, and what an attacker leaves who aims at the detector."""
-    parts, found = [], {}
     stealthy = share(results.need("each-attack", "cifar10-vae, abstain/Stealth")["outcome"].replace("2", "1"))
-    for reading in READINGS:
-        mark, caught = results.threshold(reading, "held out"), {}
-        for kind in ("autoattack on f", "autoattack on f(D(E))"):
-            above = _above(results.need("histogram", kind)[reading], mark)
-            caught[kind] = at_least(above, 0.9)
-            parts.append(f"{kind}, {reading}: {percent(above)} of the images it moved are flagged")
-        strict = [caught["autoattack on f(D(E))"], at_least(stealthy, 0.5)]
-        found[reading] = first_of(strict, [caught["autoattack on f"]])
-    verdict, only = by_reading(found)
-    words = (
+    verdict, words = _flagged(results, "autoattack", "of the images it moved are flagged", [at_least(stealthy, 0.5)])
+    rule = (
         f"; under stealth, which knows the threshold, {percent(stealthy)} are flagged or still right (input reading). "
         "To hold: at least 90 % and 50 %; for the oblivious only, 90 % of AutoAttack on f."
     )
-    return Verdict(verdict, only + "; ".join(parts) + words)
+    return Verdict(verdict, words + rule)
+
+
+def _flagged(results: Results, attack: str, said: str, strict: list[bool | None]) -> tuple[str, str]:
+    """Whether 90 % of an attack on f, and through the VAE, are flagged; `strict` is what all attackers must leave."""
+    parts, found = [], {}
+    for reading in READINGS:
+        mark, caught = results.threshold(reading, "held out"), []
+        for kind in (f"{attack} on f", f"{attack} on f(D(E))"):
+            above = _above(results.need("histogram", kind)[reading], mark)
+            caught.append(at_least(above, 0.9))
+            parts.append(f"{kind}, {reading}: {percent(above)} {said}")
+        found[reading] = first_of([caught[1], *strict], caught[:1])
+    verdict, only = by_reading(found)
+    return verdict, only + "; ".join(parts)

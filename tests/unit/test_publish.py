@@ -169,3 +169,18 @@ def test_half_precision_is_exact_or_refused(tmp_path: Path) -> None:
         model.linear.bias.fill_(1e6)  # type: ignore[union-attr, operator]
     with pytest.raises(UsageError, match="beyond half precision"):
         models.rounded(model)
+
+
+def test_the_command_takes_the_folder_of_data_that_alu_does_not_fetch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(publish, "publish_run", lambda *words: asked.append(words) or Path("written"))
+    publish.main(["cifar10-at", "run"])
+    publish.main(["cifar100-vae", "run", "files"])
+    assert asked == [("cifar10-at", Path("run")), ("cifar100-vae", Path("run"), Path("files"))]
+    for words in ([], ["cifar10-at"], ["cifar10-pca", "run"], ["cifar10-at", "run", "files", "more"]):
+        with pytest.raises(SystemExit):
+            publish.main(words)
+        assert "takes a recipe, the folder of its run and" in capsys.readouterr().err
+    assert len(asked) == 2

@@ -152,9 +152,12 @@ def publish_pca() -> Path:
 def main(words: list[str]) -> None:
     """Publish what the words name; errors are one sentence on standard error."""
     try:
-        if len(words) != (1 if words[:1] == ["cifar10-pca"] else 2):
-            raise UsageError("python -m alu.training.publish takes a recipe and the folder of its run, or cifar10-pca.")
-        written = publish_pca() if words[0] == "cifar10-pca" else publish_run(words[0], Path(words[1]))
+        if len(words) not in ((1,) if words[:1] == ["cifar10-pca"] else (2, 3)):
+            raise UsageError(
+                "python -m alu.training.publish takes a recipe, the folder of its run and, for data that alu does not "
+                "fetch, the folder of its files; or cifar10-pca."
+            )
+        written = publish_pca() if words[0] == "cifar10-pca" else publish_run(words[0], *map(Path, words[1:]))
     except AluError as error:
         sys.stderr.write(f"alu: {error}\n")
         sys.exit(error.exit_code)

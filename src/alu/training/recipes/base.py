@@ -103,9 +103,10 @@ class Recipe:
     def _refuse_missing(self) -> None:
         for needed in self.needs:
             if needed not in models.names():
+                files = "" if needed.startswith("cifar10-") else " FOLDER, the folder that --root names"
                 raise UsageError(
                     f"The recipe {self.name} starts from the bundled model {needed}, which is not there yet. Make it "
-                    f"first: alu train {needed}, then python -m alu.training.publish {needed} runs/{needed}."
+                    f"first: alu train {needed}, then python -m alu.training.publish {needed} runs/{needed}{files}."
                 )
 
 

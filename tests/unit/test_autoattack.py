@@ -17,12 +17,12 @@ from pyautoattack.fab_pt import FABAttack_PT
 from pyautoattack.square import SquareAttack
 from torch import Tensor, nn
 
-from alu.attacks import APGDCE, APGDT, FAB, AutoAttack, Square
+from alu.attacks import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Square
 from alu.attacks.autoattack import PyAutoAttack
 from alu.errors import InputError, MissingExtraError, UsageError
 from alu.rng import generator
 from tests.conftest import SmoothClassifier
-from tests.unit.test_attacks import TwoClasses, known_optimum
+from tests.unit.test_attacks import SeveralClasses, TwoClasses, known_optimum
 
 SHAPE = (3, 8, 8)
 EPS = {"Linf": 0.05, "L2": 0.4}
@@ -69,7 +69,7 @@ def test_autoattack_is_identical_to_the_library(version: str, norm: str) -> None
 def library_attack(ours: PyAutoAttack, model: nn.Module) -> Any:
     common: dict[str, Any] = {"norm": ours.threat.norm, "eps": ours.threat.eps, "seed": ours.seed}
     if isinstance(ours, APGDCE):
-        return APGDAttack(model, n_iter=20, n_restarts=2, **common)
+        return APGDAttack(model, n_iter=20, n_restarts=2, loss=ours.LOSS, **common)
     if isinstance(ours, APGDT):
         return APGDAttack_targeted(model, n_iter=20, n_target_classes=3, **common)
     if isinstance(ours, FAB):
@@ -79,6 +79,7 @@ def library_attack(ours: PyAutoAttack, model: nn.Module) -> Any:
 
 SINGLE: dict[str, Callable[..., PyAutoAttack]] = {
     "APGD-CE": lambda **common: APGDCE(steps=20, restarts=2, **common),
+    "APGD-DLR": lambda **common: APGDDLR(steps=20, restarts=2, **common),
     "APGD-T": lambda **common: APGDT(steps=20, targets=3, **common),
     "FAB": lambda **common: FAB(steps=10, targets=0, **common),
     "FAB-T": lambda **common: FAB(steps=10, targets=4, **common),
@@ -215,7 +216,7 @@ def test_few_classes(classes: int, version: str, left_out: str) -> None:
     attack = AutoAttack(eps={2: 0.02, 3: 0.035}[classes], version=version)
     found = attack(model, images, labels)
     assert 0 < share_right(model, found, labels) < share_right(model, images, labels), "every attack has to run"
-    assert attack.flags_[0].startswith(f"{left_out} is left out: its loss needs")
+    assert attack.flags_[0].startswith(f"Left out: {left_out}: its loss needs")
 
 
 def test_fewer_classes_than_targets() -> None:
@@ -225,6 +226,9 @@ def test_fewer_classes_than_targets() -> None:
     small, images, labels = problem(3)
     with pytest.raises(InputError, match="this model has 3 classes"):
         APGDT()(small, images, labels)
+    small, images, labels = problem(2)
+    with pytest.raises(InputError, match="compares three logits, and this model has 2 classes"):
+        APGDDLR()(small, images, labels)
 
 
 @pytest.mark.parametrize("norm", ["Linf", "L2"])
@@ -234,6 +238,17 @@ def test_known_optimum(name: str, norm: str) -> None:
     for image, label, margin in zip(images[:4], labels, model.margin(images, norm), strict=False):
         for factor, broken in ((1.25, True), (0.99, False)):
             found = SINGLE[name](norm=norm, eps=float(margin) * factor)(model, image[None], label[None])
+            assert bool(model(found).argmax(1) != label) == broken, factor
+
+
+@pytest.mark.parametrize("norm", ["Linf", "L2"])
+def test_known_optimum_of_several_classes(norm: str) -> None:
+    model = SeveralClasses()
+    images = 0.5 + 0.1 * (2 * torch.rand((6, 3, 8, 8), generator=generator(1, "images")) - 1)
+    labels = model(images).argmax(1)
+    for image, label, margin in zip(images, labels, model.margin(images, labels, norm), strict=True):
+        for factor, broken in ((1.25, True), (0.99, False)):
+            found = APGDT(steps=40, norm=norm, eps=float(margin) * factor)(model, image[None], label[None])
             assert bool(model(found).argmax(1) != label) == broken, factor
 
 

@@ -111,11 +111,19 @@ def test_an_attack_that_forgets_its_earlier_restarts_is_seen() -> None:
 
     data = toy_data(60)
     settings: dict[str, Any] = {"eps": 0.04, "steps": 1, "step_size": 0.001}
-    sound = restarts(Subject(Toy()), data.images, data.labels, lambda count: PGD(restarts=count, **settings))
-    forgetful = restarts(
-        Subject(Toy()), data.images, data.labels, lambda count: LastRestart(restarts=count, **settings)
-    )
-    assert (sound.verdict, forgetful.verdict) == ("passed", "failed")
+    sound, forgetful = ((lambda count, kind=kind: kind(restarts=count, **settings)) for kind in (PGD, LastRestart))
+    verdicts = [
+        restarts(Subject(Toy()), data.images, data.labels, makers).verdict
+        for makers in ([sound], [forgetful], [sound, forgetful])
+    ]
+    assert verdicts == ["passed", "failed", "failed"]
+    # In a whole evaluation it is the attack given by the user that is asked.
+    result = evaluate(
+        Toy(), toy_data(60), ThreatModel("Linf", 0.32), "paper", "quick",
+        extra=(Entry("mine", "adaptive", "", LastRestart(eps=0.32)),),
+    )  # fmt: skip
+    (found,) = (item for item in result.diagnostics if item.id == "restarts")
+    assert "LastRestart: " in found.says
 
 
 def test_every_diagnostic_is_explained() -> None:

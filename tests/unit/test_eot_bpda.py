@@ -33,7 +33,7 @@ class Shaken(TwoClasses):
 def test_the_average_is_the_mean_of_its_draws() -> None:
     model, images = Shaken(), images_like(5, SHAPE).requires_grad_(True)
     labels = torch.tensor([0, 1, 0, 1, 0])
-    goal = Averaged(Misclassify(model, labels, "margin"), 6)
+    goal = Averaged([Misclassify(model, labels, "margin")] * 6)
     direction, loss = goal.ascent(images, "test")
     assert model.calls == 6
     again = Shaken()
@@ -44,7 +44,7 @@ def test_the_average_is_the_mean_of_its_draws() -> None:
     model.stream = generator(0, "shaken")
     torch.testing.assert_close(goal.loss(images), expected)
     with pytest.raises(UsageError, match="at least 1 draw"):
-        Averaged(goal, 0)
+        Averaged([])
 
 
 def test_draws_make_the_difference_on_a_random_model() -> None:

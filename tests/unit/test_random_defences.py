@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from alu import Defense
-from alu.attacks.bpda import BPDAEOT, Redrawn, redrawn
+from alu.attacks import BPDAEOT
+from alu.attacks.copies import Redrawn, redrawn
 from alu.detectors import LogitShift
 from alu.evaluation.result import Judged
 from alu.evaluation.run import evaluate

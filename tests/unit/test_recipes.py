@@ -161,7 +161,7 @@ def test_own_recipes_fit_the_number_of_images(count: int) -> None:
     for name in ("classifier", "vae"):
         settings = recipe(name).settings_for(small_images(count, side=8))
         steps = settings.epochs * (count // settings.batch_size)
-        assert settings.batch_size <= max(1, count // 8)
+        assert 2 <= settings.batch_size <= max(2, count // 8)
         assert 5 <= settings.epochs <= 200
         assert steps <= 2_700 or settings.epochs == 5
         assert steps >= 2_000 or settings.epochs == 200

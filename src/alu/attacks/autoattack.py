@@ -8,19 +8,26 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Unpack
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from alu.attacks.base import LEFT_OUT
 from alu.attacks.borrowed import BorrowedAttack, Common, Listener, Predict, borrow, isolated, undisturbed, watched
+from alu.attacks.copies import Redrawn
 from alu.check import check_labels
 from alu.errors import InputError, UsageError, nearest
 
 TARGETS = 9
+RAND_DRAWS = 20
+"""Calls behind each gradient of AutoAttack's version "rand", as the library has it."""
 DLR_CLASSES = {"apgd-dlr": 3, "apgd-t": 4}
 """The fewest classes that the losses of these attacks are defined for."""
 
 
 class PyAutoAttack(BorrowedAttack):
     """An attack of pyautoattack. Where it fails it returns the image itself."""
+
+    draws: int = 1
+    """Calls behind each gradient."""
 
     @abstractmethod
     def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
@@ -29,7 +36,9 @@ class PyAutoAttack(BorrowedAttack):
     def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """The library's images for one batch."""
         who, listener = type(self).__name__, Listener()
-        predict = isolated(model, who, images.dtype)
+        # The library asks again for another draw; a model whose draws follow the image needs another seed for that.
+        asked = Redrawn(model, self.draws) if self.draws > 1 and isinstance(model, nn.Module) else model
+        predict = isolated(asked, who, images.dtype)
         with undisturbed(), uncounted(self.library("checks")), torch.no_grad():
             classes = predict(images[:1]).shape[1]
             check_labels(labels, len(images), classes, who)
@@ -51,6 +60,8 @@ class PyAutoAttack(BorrowedAttack):
 class APGDCE(PyAutoAttack):
     """PGD on cross-entropy that halves its own step size; `draws` calls per gradient for a random model."""
 
+    LOSS: ClassVar[str] = "ce"
+
     def __init__(self, *, steps: int = 100, restarts: int = 1, draws: int = 1, **common: Unpack[Common]) -> None:
         super().__init__(**common)
         self.steps, self.restarts, self.draws = positive(self, steps=steps, restarts=restarts, draws=draws)
@@ -58,11 +69,25 @@ class APGDCE(PyAutoAttack):
     def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
         """The first success of each image."""
         attack = self.library("autopgd_base").APGDAttack(
-            predict, n_iter=self.steps, n_restarts=self.restarts, eot_iter=self.draws, loss="ce", device=images.device,
-            logger=listener, **self.common,
+            predict, n_iter=self.steps, n_restarts=self.restarts, eot_iter=self.draws, loss=self.LOSS,
+            device=images.device, logger=listener, **self.common,
         )  # fmt: skip
         found: Tensor = attack.perturb(images, labels)
         return found
+
+
+class APGDDLR(APGDCE):
+    """The same on the difference of logits ratio: a margin that does not depend on the logits' scale."""
+
+    LOSS: ClassVar[str] = "dlr"
+
+    def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
+        """The first success of each image."""
+        if classes < DLR_CLASSES["apgd-dlr"]:
+            raise InputError(
+                f"APGDDLR's loss compares three logits, and this model has {classes} classes. Use APGDCE or CWLinf."
+            )
+        return super().search(predict, images, labels, classes, listener)
 
 
 class APGDT(PyAutoAttack):
@@ -142,6 +167,7 @@ class AutoAttack(PyAutoAttack):
         if version not in self.VERSIONS:
             raise UsageError(f"AutoAttack has no version {version!r}. {nearest(version, list(self.VERSIONS))}")
         self.version = version
+        self.draws = RAND_DRAWS if version == "rand" else 1
 
     def batches(self, count: int) -> list[slice]:
         """All at once; the library makes the batches."""
@@ -155,7 +181,7 @@ class AutoAttack(PyAutoAttack):
         )
         attack.logger = attack.apgd.logger = attack.apgd_targeted.logger = listener
         for name in fit_classes(attack, classes):
-            listener.warning(f"{name} is left out: its loss needs {DLR_CLASSES[name]} classes, here are {classes}.")
+            listener.warning(f"{LEFT_OUT}{name}: its loss needs {DLR_CLASSES[name]} classes, here are {classes}.")
         if "square" in attack.attacks_to_run:
             check_square(images, self.threat.norm)
         found: Tensor = attack.run_standard_evaluation(images, labels, batch_size=self.batch_size)[0]

@@ -18,6 +18,8 @@ from alu.threat import ThreatModel
 Watcher = Callable[[int, int], None]
 """Called with images done and images in all."""
 
+LEFT_OUT = "Left out: "
+"""How a note of our own begins, about a part that could not run; other notes are a library's words."""
 ROUNDING = 1e-6
 """How far float32 arithmetic may put an image outside the ball without moving it there."""
 
@@ -27,7 +29,10 @@ class Attack(ABC):
 
     The model's parameters, their gradients and its train/eval mode are left as they were; the global random state is
     not touched; an image's result does not depend on the batch size. With `lattice`, 8-bit pictures stay 8-bit.
+    `flags_` holds what a library that was used said about the last model, word for word.
     """
+
+    flags_: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -66,6 +71,7 @@ class Attack(ABC):
         labels = labels.to(images.device)
         numbers = range(len(images)) if numbers is None else numbers
         done: list[Tensor] = []
+        self.flags_ = ()
         with evaluating(model), torch.inference_mode(False), torch.enable_grad():
             for part in self.batches(len(images)):
                 origin = images[part].detach().clone()
@@ -74,6 +80,10 @@ class Attack(ABC):
                 if watch is not None:
                     watch(min(part.stop, len(images)), len(images))
         return torch.cat(done) if done else images.clone()
+
+    def note(self, flags: Sequence[str]) -> None:
+        """Keep what a library said, each sentence once."""
+        self.flags_ = tuple(dict.fromkeys((*self.flags_, *flags)))
 
     def batches(self, count: int) -> list[slice]:
         """Which of `count` images are searched together."""

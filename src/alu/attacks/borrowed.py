@@ -36,12 +36,8 @@ class Common(TypedDict, total=False):
 
 
 class BorrowedAttack(Attack):
-    """An attack that another library runs. It draws for whole batches, so results belong to one batch size.
+    """An attack that another library runs. It draws for whole batches, so results belong to one batch size."""
 
-    `flags_` holds what the library said about the last model, word for word.
-    """
-
-    flags_: tuple[str, ...] = ()
     told: Watcher | None = None
     """Who is told how far a call has come, while it lasts."""
 
@@ -57,15 +53,11 @@ class BorrowedAttack(Attack):
         numbers: Sequence[int] | None = None,
     ) -> Tensor:
         """Adversarial images, same shape; see `Attack`."""
-        self.flags_, self.told = (), watch
+        self.told = watch
         try:
             return super().__call__(model, images, labels, watch, numbers)
         finally:
             self.told = None
-
-    def note(self, flags: list[str]) -> None:
-        """Keep what the library said, each sentence once."""
-        self.flags_ = tuple(dict.fromkeys((*self.flags_, *flags)))
 
 
 def borrow(package: str, who: str, extra: str) -> ModuleType:

@@ -7,7 +7,7 @@ from typing import Any
 
 from alu.attacks import adaptive
 from alu.attacks.adaptive.view import Level
-from alu.attacks.autoattack import APGDCE, APGDT, FAB, AutoAttack, Square
+from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Square
 from alu.attacks.base import Attack
 from alu.attacks.carlini_wagner import CarliniWagnerL2
 from alu.attacks.decision_based import HopSkipJump
@@ -21,6 +21,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "cw-linf": CWLinf,
     "cw-l2": CarliniWagnerL2,
     "apgd-ce": APGDCE,
+    "apgd-dlr": APGDDLR,
     "apgd-t": APGDT,
     "fab": FAB,
     "square": Square,

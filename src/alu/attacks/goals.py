@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -101,32 +101,33 @@ class Misclassify(Goal):
 
 
 class Averaged(Goal):
-    """Another goal's loss and direction as means over `draws` calls: what to raise on a model that answers at random.
+    """The mean loss and direction of the same goal on several draws of a model that answers at random.
 
-    Success stays one fresh answer. The draws are differentiated one after the other, so memory does not grow with them.
+    Success stays one fresh answer, of the first. The draws are differentiated one after the other, so memory does not
+    grow with them.
     """
 
-    def __init__(self, goal: Goal, draws: int) -> None:
-        super().__init__(goal.model, goal.labels)
-        if draws < 1:
-            raise UsageError(f"An average needs at least 1 draw; it was given {draws}.")
-        self.goal, self.draws = goal, draws
+    def __init__(self, goals: Sequence[Goal]) -> None:
+        if not goals:
+            raise UsageError("An average needs the goal on at least 1 draw; it was given none.")
+        super().__init__(goals[0].model, goals[0].labels)
+        self.goals = tuple(goals)
 
     def loss(self, images: Tensor) -> Tensor:
         """The mean loss [N]."""
-        return torch.stack([self.goal.loss(images) for _ in range(self.draws)]).mean(0)
+        return torch.stack([goal.loss(images) for goal in self.goals]).mean(0)
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
         """The mean direction and the mean loss [N]."""
-        direction, loss = self.goal.ascent(images, who)
-        for _ in range(self.draws - 1):
-            more = self.goal.ascent(images, who)
+        direction, loss = self.goals[0].ascent(images, who)
+        for goal in self.goals[1:]:
+            more = goal.ascent(images, who)
             direction, loss = direction + more[0], loss + more[1]
-        return direction / self.draws, loss / self.draws
+        return direction / len(self.goals), loss / len(self.goals)
 
     def reached(self, images: Tensor) -> Tensor:
-        """Whether the other goal is reached by a fresh answer [N]."""
-        return self.goal.reached(images)
+        """Whether the goal is reached by a fresh answer [N]."""
+        return self.goals[0].reached(images)
 
 
 def check_loss(loss: str) -> None:

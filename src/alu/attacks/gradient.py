@@ -9,13 +9,16 @@ import torch
 from torch import Tensor
 
 from alu.attacks.base import Attack
+from alu.attacks.copies import draws_of
 from alu.attacks.goals import Averaged, Goal, Misclassify, check_loss
 from alu.errors import UsageError
 from alu.rng import uniform_per_image
 
 KEEPS = ("last", "best", "fooled")
 CHECK_EVERY = 5
-"""Steps between two hard tests of `keep="fooled"`."""
+"""Steps between two hard tests of `keep="fooled"`; each asks the highest loss since the last."""
+STEEPEST = 1e6
+"""What an infinite slope counts as."""
 
 
 class GradientAttack(Attack):
@@ -71,8 +74,8 @@ class GradientAttack(Attack):
         chosen, highest = images.clone(), torch.full((len(images),), float("-inf"), device=images.device)
         standing = torch.arange(len(images), device=images.device)
         for restart in range(self.restarts):
-            goal = self.goal(model, images[standing], labels[standing])
-            goal = Averaged(goal, self.draws) if self.draws > 1 else goal
+            goals = [self.goal(drawn, images[standing], labels[standing]) for drawn in draws_of(model, self.draws)]
+            goal = Averaged(goals) if self.draws > 1 else goals[0]
             named = [numbers[place] for place in standing.tolist()]
             found, loss = self._search(goal, images[standing], named, restart)
             if self.restarts == 1:
@@ -85,8 +88,8 @@ class GradientAttack(Attack):
         return chosen
 
     def start(self, goal: Goal, images: Tensor, numbers: Sequence[int], restart: int) -> Tensor:
-        """Where a search begins: a random point of the ball, or the image itself."""
-        if not self.random_start:
+        """Where a search begins: a random point of the ball, or the image itself, but then only the first time."""
+        if not self.random_start and restart == 0:
             return images
         noise = uniform_per_image(numbers, tuple(images.shape[1:]), self.seed, "start", restart)
         return self.threat.random_start(images, noise)
@@ -94,17 +97,19 @@ class GradientAttack(Attack):
     def _search(self, goal: Goal, images: Tensor, numbers: Sequence[int], restart: int) -> tuple[Tensor, Tensor]:
         at = self.start(goal, images, numbers, restart)
         best, highest = at, torch.full((len(images),), float("-inf"), device=images.device)
+        peak, top = best, highest
         running = torch.zeros_like(images)
         for step in range(self.steps):
             at = at.detach().requires_grad_(True)
             gradient, loss = goal.ascent(at, type(self).__name__)
-            if self.keep == "best":
-                best, highest = higher(best, highest, at.detach(), loss)
+            # One infinite or missing slope must not take the others' direction with it.
+            gradient = torch.nan_to_num(gradient, nan=0.0, posinf=STEEPEST, neginf=-STEEPEST)
+            peak, top = higher(peak, top, at.detach(), loss) if self.keep != "last" else (peak, top)
             if self.keep == "fooled" and step and step % CHECK_EVERY == 0:
-                shown = self._allowed(at.detach(), images)
-                best, highest = higher(best, highest, shown, reached_first(goal, shown, highest))
+                best, highest = self._tested(goal, peak, images, best, highest)
                 if bool(highest.isposinf().all()):
                     return best, highest
+                top = torch.full_like(top, float("-inf"))
             if self.momentum:
                 running = self.momentum * running + gradient / per_image(gradient.flatten(1).abs().mean(1), gradient)
                 gradient = running
@@ -116,8 +121,19 @@ class GradientAttack(Attack):
             return at, torch.zeros(len(images), device=images.device)
         with torch.no_grad():
             at = self._allowed(at, images)
-            last = goal.loss(at) if self.keep != "fooled" else reached_first(goal, at, highest).clamp_min(0)
-        return (at, last) if self.keep == "last" else higher(best, highest, at, last)
+            if self.keep == "fooled":
+                best, highest = self._tested(goal, peak, images, best, highest)
+                last = reached_first(goal, at, highest).clamp_min(0)
+                return higher(best, highest, at, last)
+            last = goal.loss(at)
+        return (at, last) if self.keep == "last" else higher(peak, top, at, last)
+
+    def _tested(
+        self, goal: Goal, found: Tensor, images: Tensor, best: Tensor, highest: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The best so far, with `found` wherever it is the first to pass the hard test."""
+        shown = self._allowed(found, images)
+        return higher(best, highest, shown, reached_first(goal, shown, highest))
 
     def _direction(self, gradient: Tensor) -> Tensor:
         if self.threat.norm == "Linf":

@@ -106,6 +106,8 @@ def _show_warning(
 def _stop(sentence: str, code: int, error: BaseException) -> None:
     if os.environ.get("ALU_DEBUG"):
         raise error
+    if type(error).__name__ == "DivergedError" and os.environ.get("RANK", "0") != "0":
+        sys.exit(code)  # every process knows it, and one says it
     # Other people's errors that a sentence quotes may run over several lines.
     sys.stderr.write(f"alu: {' '.join(sentence.split())}\n")
     sys.exit(code)

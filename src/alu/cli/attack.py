@@ -29,8 +29,8 @@ def attack(
         str,
         typer.Option(
             "--attack",
-            help="fgsm, pgd, mim, cw-linf, cw-l2, apgd-ce, apgd-t, fab, square, autoattack, hopskipjump; on a defence "
-            "also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory.",
+            help="fgsm, pgd, mim, cw-linf, cw-l2, apgd-ce, apgd-dlr, apgd-t, fab, square, autoattack, hopskipjump; on "
+            "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory.",
         ),
     ] = "pgd",
     data: Annotated[str, typer.Option(help="Labelled images: a known name, a folder or .npz.")] = "cifar10-sample",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -24,7 +26,9 @@ from alu.threat import ThreatModel
 SHARES = (0.25, 0.5, 1.0, 2.0)
 LARGE = 64 / 255
 STEPS = (5, 20, 60)
-NEED_GRADIENTS = ("eps-monotone", "eps-large", "more-steps", "noise", "restarts")
+NEED_GRADIENTS = ("eps-monotone", "eps-large", "more-steps", "more-restarts", "noise", "restarts")
+AGAIN = 4
+"""Restarts that are compared with one."""
 
 
 def diagnose(
@@ -35,41 +39,44 @@ def diagnose(
     seed: int,
     result: Result,
     watch: Callable[[str, int, int], None] = lambda *_: None,
+    given: Sequence[Attack] = (),
 ) -> tuple[list[Diagnostic], dict[str, Any]]:
-    """All diagnostics, and the raw curves some of them read, on these (few) images."""
-    found = from_records(result)
+    """All diagnostics, and the raw curves some of them read, on these (few) images; `given` attacks, which are not
+    ours, are asked whether they keep their best restart."""
     watch("Checking the evaluation itself", 0, 4)
-    found += probes.steadiness(subject, images)
+    found = probes.steadiness(subject, images)
     watch("Checking the evaluation itself", 1, 4)
     found += probes.gradients(subject, images, labels)
     watch("Checking the evaluation itself", 2, 4)
     try:
-        curves = measured(subject, images, labels, threat, seed)
+        result.curves = curves = measured(subject, images, labels, threat, seed)
     except AluError as error:
         missing = [Diagnostic(id, "not run", str(error)) for id in NEED_GRADIENTS]
-        return [*found, *missing], {}
+        return [*from_records(result), *found, *missing], {}
     found += read(curves, threat)
     watch("Checking the evaluation itself", 3, 4)
-    broken = curves.pop("broken")
+    broken = torch.tensor([row["broken"] for row in curves["probed"]], dtype=torch.bool, device=images.device)
     found.append(probes.noise(subject, images, labels, threat, broken))
-    found.append(probes.restarts(subject, images, labels, partial(_restarted, threat, seed)))
+    makers = [partial(_restarted, PGD(norm=threat.norm, eps=threat.eps, seed=seed))]
+    makers += [partial(_restarted, attack) for attack in given if isinstance(getattr(attack, "restarts", None), int)]
+    found.append(probes.restarts(subject, images, labels, makers))
     watch("Checking the evaluation itself", 4, 4)
-    return found, curves
+    return [*from_records(result), *found], curves
 
 
-def probe(subject: Subject, threat: ThreatModel, eps: float, steps: int, seed: int) -> Attack:
+def probe(subject: Subject, threat: ThreatModel, eps: float, steps: int, seed: int, restarts: int = 1) -> Attack:
     """The gradient attack that curves are measured with: margin PGD on what is deployed, by its cheapest gradient."""
+    same: dict[str, Any] = {"norm": threat.norm, "eps": eps, "steps": steps, "seed": seed, "restarts": restarts}
     if subject.defense is None:
-        return CWLinf(norm=threat.norm, eps=eps, steps=steps, seed=seed)
-    first = levels(subject.defense)[:1]
-    return Direct(norm=threat.norm, eps=eps, steps=steps, seed=seed, levels=first)
+        return CWLinf(**same)
+    return Direct(levels=levels(subject.defense)[:1], **same)
 
 
 def measured(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, seed: int) -> dict[str, Any]:
     """Raw curves, each point an attack of its own: right answers against eps, and against steps."""
 
-    def right(eps: float, steps: int) -> Tensor:
-        attack = probe(subject, threat, eps, steps, seed)
+    def right(eps: float, steps: int, restarts: int = 1) -> Tensor:
+        attack = probe(subject, threat, eps, steps, seed, restarts)
         with evaluating(subject.model, subject.classifier), torch.no_grad():
             shown = attack(subject.model, images, labels)
             return ~fooled(subject.model, shown, labels)
@@ -85,7 +92,12 @@ def measured(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatMod
     for steps in STEPS:
         kept = at_eps if steps == 20 else right(threat.eps, steps)
         by_steps.append({"steps": steps, "right": int(kept.sum()), "n": len(images), "attack": name})
-    return {"eps": by_eps, "steps": by_steps, "broken": ~at_eps}
+    by_restarts = []
+    for restarts in (1, AGAIN):
+        kept = at_eps if restarts == 1 else right(threat.eps, 20, restarts)
+        by_restarts.append({"restarts": restarts, "right": int(kept.sum()), "n": len(images), "attack": f"{name}-20"})
+    fallen = [{"image": image, "broken": int(not kept)} for image, kept in enumerate(at_eps.tolist())]
+    return {"eps": by_eps, "steps": by_steps, "restarts": by_restarts, "probed": fallen}
 
 
 def read(curves: dict[str, Any], threat: ThreatModel) -> list[Diagnostic]:
@@ -118,12 +130,23 @@ def read(curves: dict[str, Any], threat: ThreatModel) -> list[Diagnostic]:
             f"Right answers of {n} against steps: {texts}." + (" More steps still help." if helps else ""),
         )
     )
+    once, often = curves["restarts"]
+    helps = once["right"] - often["right"] > max(1, 0.05 * n)
+    says = f"Right answers of {n}: {once['right']} after one start, {often['right']} after {often['restarts']}."
+    made.append(
+        Diagnostic(
+            "more-restarts", "failed" if helps else "passed", says + (" More restarts still help." if helps else "")
+        )
+    )
     return made
 
 
-def _restarted(threat: ThreatModel, seed: int, count: int) -> Attack:
-    """The suite's own search with few steps in a small ball, where a restart can still make a difference."""
-    return PGD(norm=threat.norm, eps=threat.eps / 8, steps=3, restarts=count, seed=seed)
+def _restarted(attack: Attack, count: int) -> Attack:
+    """The same search with few steps in a small ball, where a restart can still make a difference."""
+    made: Any = copy.copy(attack)
+    made.threat = replace(attack.threat, eps=attack.threat.eps / 8)
+    made.steps, made.step_size, made.restarts = 3, made.threat.eps / 4, count
+    return made  # type: ignore[no-any-return]
 
 
 def _size(eps: float, threat: ThreatModel) -> str:

@@ -14,6 +14,8 @@ from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.goals import fooled
 from alu.data.dataset import Dataset
 from alu.errors import AluError
+from alu.evaluation.looks import seen_traits
+from alu.evaluation.run import TOLD_BY, other_networks
 from alu.evaluation.subject import Subject, device_of
 from alu.evaluation.suite import Plan, entries
 from alu.modes import evaluating
@@ -54,7 +56,11 @@ def estimate(
     probed = {True: dataset.take(list(range(min(block_size, len(dataset)))))}
     probed[False] = dataset.take(_right(subject, dataset, device))
     guides, guide_labels = dataset.images[:200].to(device), dataset.labels[:200].to(device)
-    plan = Plan(threat, suite, budget, seed, block_size, guides, guide_labels)
+    subject.traits = subject.declared.joined(seen_traits(subject, guides[:TOLD_BY], guide_labels[:TOLD_BY]))
+    with torch.no_grad(), evaluating(subject.model, subject.classifier):
+        classes = subject.logits(guides[:2]).shape[1]
+    others = other_networks(subject, dataset)
+    plan = Plan(threat, suite, budget, seed, block_size, guides, guide_labels, others, classes)
     least = most = 0.0
     for entry in entries(subject, plan):
         # What sees every image is timed on a whole block; the rest on a few images, whose time is overhead in part.

@@ -51,6 +51,19 @@ def worst(result: Result, knowledge: Iterable[str] | None = None) -> dict[int, i
     return found
 
 
+def over_draws(result: Result) -> tuple[float, float] | None:
+    """Of a random defence, the mean share of draws that answer rightly: clean, and under the attack that lowers each
+    image's own share most. The worst draw is what `clean` and `robust` count."""
+    if not result.clean.steady:
+        return None
+    clean = dict(zip(result.clean.images, result.clean.steady, strict=True))
+    least = dict(clean)
+    for record in result.attacks:
+        for image, share in zip(record.judged.images, record.judged.steady, strict=False):
+            least[image] = min(least[image], share)
+    return sum(clean.values()) / len(clean), sum(least.values()) / len(least)
+
+
 def robust(result: Result, knowledge: Iterable[str] | None = None) -> Share:
     """Standard protocol: images answered rightly under every attack and clean."""
     found = worst(result, knowledge)

@@ -2,78 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from alu.attacks.base import Attack
-from alu.attacks.goals import fooled, gradient_of, logits_of, margin
+from alu.attacks.goals import fooled, logits_of, margin
 from alu.errors import AluError
+from alu.evaluation.looks import USABLE, Seen, joined, margin_slope, seen, slopes, usable
 from alu.evaluation.result import Diagnostic
 from alu.evaluation.subject import Subject
 from alu.modes import evaluating
-from alu.purifiers.base import Traits
 from alu.rng import generator
 from alu.threat import ThreatModel
 
-STEADY = 1e-3
-"""Up to here logits differ by float noise."""
-USABLE = 0.9
-"""So many images must have a gradient that is a number and not zero."""
-
-
-def seen_traits(subject: Subject, images: Tensor, labels: Tensor) -> Traits:
-    """Traits that show in a few answers, whatever is declared: other answers in a second call or in smaller batches,
-    and an output without a usable gradient."""
-    whole, again = _output(subject, images), _output(subject, images)
-    alone = torch.cat([_output(subject, images[place : place + 1]) for place in range(len(images))])
-    random = _moved(whole, again) > STEADY
-    try:
-        flat = _slope(subject, images, labels).flatten(1)
-        usable = bool((torch.isfinite(flat).all(1) & (flat.abs().amax(1) > 0)).float().mean() >= USABLE)
-    except AluError:
-        usable = False
-    return Traits(
-        stochastic=random,
-        # Where answers are random anyway, nothing can be said about the batch.
-        batch_dependent=not random and _moved(whole, alone) > STEADY,
-        gradient="exact" if usable else "approximate",
-    )
-
-
-def _moved(whole: Tensor, other: Tensor) -> float:
-    """By how much logits differ, relative to the largest of an image; the median over images."""
-    return float(((whole - other).abs().amax(1) / whole.abs().amax(1).clamp_min(1e-6)).median())
+SCORE = " and of the score"
 
 
 def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnostic]:
     """Whether the deployed output has gradients, and whether they point uphill."""
     try:
-        slope = _slope(subject, images, labels)
+        slope = margin_slope(subject, images, labels)
     except AluError as error:
         says = f"The deployed output has no gradient ({error}) Gradient attacks on it prove nothing."
         return [
             Diagnostic("gradients-usable", "failed", says),
             Diagnostic("gradients-mislead", "not run", "There is no gradient to compare."),
         ]
-    flat = slope.flatten(1)
-    usable = torch.isfinite(flat).all(1) & (flat.abs().amax(1) > 0)
-    share = float(usable.float().mean())
+    rows = {"": usable(slope)}
+    try:
+        rows |= dict(zip([SCORE], map(usable, slopes(subject, images, labels)[1:]), strict=False))
+    except AluError:
+        rows[SCORE] = torch.zeros(len(images), dtype=torch.bool)
+    least = min(float(row.float().mean()) for row in rows.values())
+    texts = [f"{100 * float(row.float().mean()):.0f} % of {len(images)} images{name}" for name, row in rows.items()]
     first = Diagnostic(
         "gradients-usable",
-        "passed" if share >= USABLE else "failed",
-        f"{100 * share:.0f} % of {len(images)} images have a gradient that is a number and not zero.",
+        "passed" if least >= USABLE else "failed",
+        f"A gradient that is a number and not zero: {', '.join(texts)}.",
     )
-    return [first, _uphill(subject, images[usable], labels[usable], slope[usable])]
-
-
-def _slope(subject: Subject, images: Tensor, labels: Tensor) -> Tensor:
-    with evaluating(subject.model, subject.classifier), torch.enable_grad():
-        at = images.detach().clone().requires_grad_(True)
-        value = margin(logits_of(subject.model, at), labels)
-        return gradient_of(value.sum(), at, "The diagnostic").detach()
+    fine = rows[""]
+    return [first, _uphill(subject, images[fine], labels[fine], slope[fine])]
 
 
 def _uphill(subject: Subject, images: Tensor, labels: Tensor, slope: Tensor) -> Diagnostic:
@@ -92,39 +63,47 @@ def _uphill(subject: Subject, images: Tensor, labels: Tensor, slope: Tensor) -> 
 
 def steadiness(subject: Subject, images: Tensor) -> list[Diagnostic]:
     """Whether answers depend on the batch, its order, a second call, the global random state, or on gradients."""
-    whole = _output(subject, images)
-    count = len(images)
-    flipped = _output(subject, images.flip(0)).flip(0)
-    alone = torch.cat([_output(subject, images[start : start + 3]) for start in range(0, count, 3)])
-    again = _output(subject, images)
-    with torch.enable_grad(), evaluating(subject.model, subject.classifier):
-        differentiable = logits_of(subject.model, images.detach().clone().requires_grad_(True)).detach()
+    whole, again = seen(subject, images), seen(subject, images)
+    flipped = seen(subject, images.flip(0))
     compared = {
-        "batch-size": (alone, "in batches of 3"),
-        "batch-order": (flipped, "in the opposite order"),
+        "batch-size": (joined([seen(subject, part) for part in torch.split(images, 3)]), "in batches of 3"),
+        "batch-order": (flipped.turned(), "in the opposite order"),
         "second-call": (again, "in a second call"),
-        "gradients-on": (differentiable, "when a gradient is asked for"),
     }
-    found = [_same(subject, id, whole, other, how) for id, (other, how) in compared.items()]
-    return [*found, reseeding(subject, images[:2])]
+    random = not whole.same(again)
+    found = [_same(id, whole, other, how, random) for id, (other, how) in compared.items()]
+    return [*found, _watched(subject, images, whole, random), reseeding(subject, images[:2])]
 
 
-@torch.no_grad()
-def _output(subject: Subject, images: Tensor) -> Tensor:
-    with evaluating(subject.model, subject.classifier):
-        return logits_of(subject.model, images)
+def _same(id: str, whole: Seen, other: Seen, how: str, random: bool) -> Diagnostic:
+    says = _difference(whole, other, how)
+    if not random or whole.same(other):
+        return Diagnostic(id, "passed" if whole.same(other) else "failed", says)
+    return Diagnostic(id, "passed", f"{says} It answers at random, and is judged on fresh draws.")
 
 
-def _same(subject: Subject, id: str, whole: Tensor, other: Tensor, how: str) -> Diagnostic:
-    """Equal up to float noise: single images may flip with Adam's sign steps, the median may not move."""
-    changed = int((whole.argmax(1) != other.argmax(1)).sum())
-    middle = _moved(whole, other)
-    says = f"{changed} of {len(whole)} answers change {how}; logits move by {middle:.1e} (median, relative)."
-    if middle <= STEADY and changed <= max(1, len(whole) // 100):
-        return Diagnostic(id, "passed", says)
-    if id in ("second-call", "gradients-on") and subject.declared.stochastic:
-        return Diagnostic(id, "passed", f"{says} The defence declares itself random; it is judged on fresh draws.")
-    return Diagnostic(id, "failed", says)
+def _difference(whole: Seen, other: Seen, how: str) -> str:
+    changed, middle = whole.changed(other), whole.moved(other)
+    moved = f"logits or scores move by {middle:.1e} (median, relative)"
+    return f"{changed} of {len(whole.logits)} answers change {how}; {moved}."
+
+
+def _watched(subject: Subject, images: Tensor, whole: Seen, random: bool) -> Diagnostic:
+    """Whether it answers as before when a gradient is asked for: with other logits, or with less noise, it knows that
+    it is attacked."""
+
+    def asked() -> Seen:
+        with torch.enable_grad(), evaluating(subject.model, subject.classifier):
+            logits = logits_of(subject.model, images.detach().clone().requires_grad_(True)).detach()
+        return Seen(logits, whole.accepted, whole.score)
+
+    first = asked()
+    how = "when a gradient is asked for"
+    if not random:
+        return Diagnostic("gradients-on", "passed" if whole.same(first) else "failed", _difference(whole, first, how))
+    steady = first.same(asked())
+    says = f"It answers at random, and {'no longer' if steady else 'also'} {how}."
+    return Diagnostic("gradients-on", "failed" if steady else "passed", says)
 
 
 def reseeding(subject: Subject, images: Tensor) -> Diagnostic:
@@ -133,7 +112,7 @@ def reseeding(subject: Subject, images: Tensor) -> Diagnostic:
         ends = []
         for seed in (1, 2):
             torch.random.set_rng_state(generator(seed, "reseeding").get_state())
-            _output(subject, images)
+            seen(subject, images)
             ends.append(torch.random.get_rng_state())
     if torch.equal(ends[0], ends[1]):
         return Diagnostic("reseeding", "failed", "A call sets the global random state to a fixed value.")
@@ -160,17 +139,24 @@ def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel,
 
 
 def restarts(
-    subject: Subject, images: Tensor, labels: Tensor, make: Callable[[int], Attack], counts: tuple[int, ...] = (1, 2, 4)
+    subject: Subject,
+    images: Tensor,
+    labels: Tensor,
+    makers: Sequence[Callable[[int], Attack]],
+    counts: tuple[int, ...] = (1, 2, 4),
 ) -> Diagnostic:
     """Whether more restarts ever lose an image that fewer had broken: an attack must keep its best."""
-    broken: list[Tensor] = []
-    for count in counts:
-        shown = make(count)(subject.model, images, labels)
-        with torch.no_grad(), evaluating(subject.model, subject.classifier):
-            broken.append(fooled(subject.model, shown, labels))
-    lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken))
-    texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in zip(counts, broken, strict=True))
-    says = f"Broken images of {len(images)} against restarts: {texts}."
-    if lost:
-        return Diagnostic("restarts", "failed", f"{says} More restarts lost {lost} that fewer had broken.")
-    return Diagnostic("restarts", "passed", says)
+    says, most = [], 0
+    for make in makers:
+        broken: list[Tensor] = []
+        for count in counts:
+            shown = make(count)(subject.model, images, labels)
+            with torch.no_grad(), evaluating(subject.model, subject.classifier):
+                broken.append(fooled(subject.model, shown, labels))
+        lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken))
+        texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in zip(counts, broken, strict=True))
+        ending = f"; more restarts lost {lost} that fewer had broken" if lost else ""
+        says.append(f"{type(make(1)).__name__}: {texts}{ending}.")
+        most = max(most, lost)
+    text = f"Broken images of {len(images)} against restarts. {' '.join(says)}"
+    return Diagnostic("restarts", "failed" if most else "passed", text)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from alu.evaluation.metrics import broken
+from alu.evaluation.metrics import WRONG, broken, outcomes
 from alu.evaluation.result import Diagnostic, Result
 
-BLACK_BOX = ("query", "square", "transfer")
+BLACK_BOX = ("query", "square", "hopskipjump", "transfer")
 
 
 def from_records(result: Result) -> list[Diagnostic]:
     """What the attacks' outcomes say about the attacks."""
-    return [black_box(result), inside(result), borrowed_flags(result)]
+    return [black_box(result), oblivious(result), inside(result), borrowed_flags(result)]
 
 
 def black_box(result: Result) -> Diagnostic:
@@ -32,6 +32,30 @@ def black_box(result: Result) -> Diagnostic:
     return Diagnostic("black-box", "passed", f"After the gradient attacks {says} of {n} images.")
 
 
+def oblivious(result: Result) -> Diagnostic:
+    """Whether images made for something else break more than the gradient of what is deployed does: of the probed
+    images, each attack's on all of them."""
+    clean = outcomes(result.clean, result.labels)
+    fallen = {int(row["image"]): int(row["broken"]) for row in result.curves.get("probed", [])}
+    probed = [image for image in fallen if clean.get(image, WRONG) != WRONG]
+    by_gradient = sum(fallen[image] for image in probed)
+    carried = {}
+    for record in result.attacks:
+        if record.whole and record.knowledge == "oblivious" and not record.failed:
+            found = outcomes(record.judged, result.labels)
+            carried[record.name] = sum(found.get(image) == WRONG for image in probed)
+    if not carried or not probed:
+        says = "No attack of this suite was made for something else, or no gradient could be followed beside it."
+        return Diagnostic("oblivious", "not run", says)
+    worst = max(carried, key=lambda name: carried[name])
+    says = (
+        f"Of {len(probed)} images that are not wrong clean, {worst}, which does not know the defence, breaks "
+        f"{carried[worst]}; one search along the gradient of what is deployed breaks {by_gradient}."
+    )
+    weak = carried[worst] > by_gradient + max(1, round(0.03 * len(fallen)))
+    return Diagnostic("oblivious", "failed" if weak else "passed", says + (" That gradient is masked." if weak else ""))
+
+
 def inside(result: Result) -> Diagnostic:
     """Whether every image stayed inside the ball and the box."""
     gone = [record.name for record in result.attacks if any(note.startswith("left-the-ball") for note in record.notes)]
@@ -44,10 +68,12 @@ def inside(result: Result) -> Diagnostic:
 
 def borrowed_flags(result: Result) -> Diagnostic:
     """AutoAttack's own warnings, verbatim."""
-    notes = [note for record in result.attacks for note in record.notes if not note.startswith("left-the-ball")]
+    ours = ("left-the-ball", "Left out: ")
+    notes = [note for record in result.attacks for note in record.notes if not note.startswith(ours)]
     if notes:
         return Diagnostic("autoattack-flags", "failed", " ".join(dict.fromkeys(notes)))
-    ran = any("autoattack" in record.name and not record.failed for record in result.attacks)
-    if not ran:
-        return Diagnostic("autoattack-flags", "not run", "AutoAttack was not part of this suite.")
+    ran = [record for record in result.attacks if "autoattack" in record.name and not record.failed]
+    if not any(record.judged.images for record in ran):
+        says = "AutoAttack had no image left to attack." if ran else "AutoAttack was not part of this suite."
+        return Diagnostic("autoattack-flags", "not run", says)
     return Diagnostic("autoattack-flags", "passed", "AutoAttack raised no flag.")

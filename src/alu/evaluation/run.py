@@ -20,8 +20,8 @@ from alu.evaluation.assembly import assembled
 from alu.evaluation.cascade import Evaluation, attacked_block, settings_of
 from alu.evaluation.detection import detector_facts, harmless_changes
 from alu.evaluation.diagnostics import diagnose
+from alu.evaluation.looks import seen_traits
 from alu.evaluation.normalisation import refuse_unnormalised
-from alu.evaluation.probes import seen_traits
 from alu.evaluation.result import Result
 from alu.evaluation.subject import Subject, device_of
 from alu.evaluation.suite import Entry, Plan, entries
@@ -36,7 +36,7 @@ GUIDES = 200
 """How many of the data set's first images serve as guides to attacks that imitate another class."""
 PROBED = 32
 """How many images the diagnostics look at."""
-LOOKED_AT = 8
+TOLD_BY = 8
 """How many images tell what traits a subject has."""
 
 
@@ -80,7 +80,9 @@ def evaluate(
             some = slice(0, 2 * block_size)
             result.detection["harmless"] = harmless_changes(ready.subject, ready.images[some], ready.labels[some])
         images, labels = ready.images[:PROBED], ready.labels[:PROBED]
-        result.diagnostics, result.curves = diagnose(ready.subject, images, labels, plan.threat, seed, result, watch)
+        result.diagnostics, result.curves = diagnose(
+            ready.subject, images, labels, plan.threat, seed, result, watch, [entry.attack for entry in extra]
+        )
     if out is not None:
         result.save(out)
         ready.work.remove()
@@ -115,8 +117,8 @@ def _prepared(
     check_labels(labels, len(images), classes, "evaluate")
     with evaluating(subject.model, subject.classifier):
         refuse_unnormalised(subject.logits, images, labels)
-    subject.traits = subject.declared.joined(seen_traits(subject, images[:LOOKED_AT], labels[:LOOKED_AT]))
-    plan = Plan(*choices, images[:GUIDES], labels[:GUIDES], other_networks(subject, dataset))
+    subject.traits = subject.declared.joined(seen_traits(subject, images[:TOLD_BY], labels[:TOLD_BY]))
+    plan = Plan(*choices, images[:GUIDES], labels[:GUIDES], other_networks(subject, dataset), classes)
     chosen = [*entries(subject, plan), *extra]
     facts = {
         "subject": subject.as_json(), "data set": fingerprint(images, labels),

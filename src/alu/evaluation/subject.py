@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from alu.attacks.bpda import redrawn
+from alu.attacks.copies import redrawn
 from alu.attacks.goals import answered, logits_of
 from alu.decision import Decision
 from alu.defense import Defense, batched_logits

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from alu.attacks import BPDAEOT, FGSM, MIM, PGD, Attack, CWLinf
 from alu.attacks import adaptive as informed
+from alu.attacks.adaptive.base import DRAWS
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.goals import Model
@@ -19,6 +21,7 @@ from alu.evaluation.subject import Subject
 from alu.purifiers.base import Traits
 from alu.threat import ThreatModel
 
+ELSEWHERE = "mim-20 elsewhere"
 SUITES = ("oblivious", "paper", "adaptive")
 BUDGETS = {"quick": 20, "standard": 40, "full": 100}
 """Gradient steps of an adaptive search."""
@@ -59,6 +62,7 @@ class Plan:
     guide_labels: Tensor
     others: tuple[Model, ...] = ()
     """Other networks for the same classes, whose images may carry over."""
+    classes: int = 10
 
     def __post_init__(self) -> None:
         if self.suite not in SUITES:
@@ -83,7 +87,7 @@ def entries(subject: Subject, plan: Plan) -> list[Entry]:
     if plan.suite != "oblivious":
         chosen += _surrogate(subject, plan)
     if plan.suite == "adaptive":
-        chosen += _adaptive(subject.defense, plan)
+        chosen += _adaptive(subject, subject.defense, plan)
     return chosen + random
 
 
@@ -119,6 +123,9 @@ def _oblivious(subject: Subject, plan: Plan) -> list[Entry]:
         on_bare("fgsm", "one step on the classifier", FGSM(**plan.same)),
         on_bare("pgd-20", "PGD-20 on the classifier", PGD(steps=20, **plan.same)),
     ]
+    for other in plan.others[:1]:
+        attack = OnAnother(other, MIM(steps=20, **plan.same))
+        made.append(Entry(ELSEWHERE, "oblivious", "momentum PGD on another network", attack, whole=True))
     if plan.budget != "quick":
         from alu.attacks.autoattack import AutoAttack
 
@@ -141,13 +148,15 @@ def _surrogate(subject: Subject, plan: Plan) -> list[Entry]:
     return made
 
 
-def _adaptive(defense: Defense, plan: Plan) -> list[Entry]:
+def _adaptive(subject: Subject, defense: Defense, plan: Plan) -> list[Entry]:
     """Everything that knows the defence; gradient searches before those that need none, so that masking shows."""
     # Where a flagged image is rejected, raising the score wins nothing.
     raising = ("detector",) if defense.rule == "alu" else ()
     purifier = defense.purifier
     following = ("steps",) if hasattr(purifier, "trajectory") or hasattr(purifier, "steps") else ()
-    same: dict[str, Any] = {**plan.same, "steps": BUDGETS[plan.budget], "budget": plan.budget}
+    # Whether it says so or was caught: a random answer's gradient is a mean.
+    draws = DRAWS[plan.budget] if subject.traits.stochastic else None
+    same: dict[str, Any] = {**plan.same, "steps": BUDGETS[plan.budget], "budget": plan.budget, "draws": draws}
     guides: dict[str, Any] = {"guides": plan.guides, "guide_labels": plan.guide_labels}
 
     carried = informed.Transfer(others=plan.others, **same)
@@ -178,8 +187,11 @@ def _over_draws(plan: Plan) -> list[Entry]:
 
 def _on_a_model(subject: Subject, plan: Plan) -> list[Entry]:
     """The attacks on anyone's model: it is its own white box, so all of them are adaptive."""
-    from alu.attacks.autoattack import APGDCE, APGDT, AutoAttack, Square
+    from alu.attacks.autoattack import APGDCE, APGDT, DLR_CLASSES, AutoAttack, Square
+    from alu.attacks.decision_based import HopSkipJump
 
+    random, sloping = subject.traits.stochastic, subject.traits.gradient == "exact"
+    drawn: dict[str, Any] = {**plan.same, "draws": DRAWS[plan.budget] if random else 1}
     makers: list[tuple[str, str, Callable[[], Attack], tuple[str, ...]]] = [
         ("pgd-20", "PGD-20", lambda: PGD(steps=20, **plan.same), ("white-box",)),
         ("cw-linf", "margin PGD", lambda: CWLinf(steps=BUDGETS[plan.budget], **plan.same), ("white-box",)),
@@ -187,13 +199,20 @@ def _on_a_model(subject: Subject, plan: Plan) -> list[Entry]:
     if plan.suite == "adaptive":
         steps = BUDGETS[plan.budget]
         makers += [
-            ("apgd-ce", "APGD on the cross-entropy", lambda: APGDCE(steps=steps, **plan.same), ("white-box",)),
-            ("apgd-t", "targeted APGD", lambda: APGDT(steps=steps, **plan.same), ("white-box",)),
+            ("apgd-ce", "APGD on the cross-entropy", lambda: APGDCE(steps=steps, **drawn), ("white-box",)),
         ]
-        if plan.budget == "quick":
-            makers.append(("square", "Square", lambda: Square(queries=500, **plan.same), ("no-gradient",)))
-        else:
-            makers.append(("autoattack", "AutoAttack", lambda: AutoAttack(**plan.same), ("no-gradient", "white-box")))
+        if plan.classes >= DLR_CLASSES["apgd-t"]:
+            makers.append(("apgd-t", "targeted APGD", lambda: APGDT(steps=steps, **drawn), ("white-box",)))
+        if plan.budget != "quick":
+            version, meets = ("rand", ()) if random else ("standard", ("no-gradient",))
+            everything = partial(AutoAttack, version=version, **plan.same)
+            makers.append(("autoattack", "AutoAttack", everything, ("white-box", *meets)))
+        # AutoAttack has a Square of its own, but not its version for random models, and none where it cannot run.
+        if plan.budget == "quick" or random or not sloping:
+            queries = 500 if plan.budget == "quick" else 5_000
+            makers.append(("square", "Square", lambda: Square(queries=queries, **plan.same), ("no-gradient",)))
+        if plan.budget != "quick" and not sloping:
+            makers.append(("hopskipjump", "a hard-label search", lambda: HopSkipJump(**plan.same), ("no-gradient",)))
     return [
         Entry(name, "adaptive", about, make(), whole=name == "pgd-20", meets=meets)
         for name, about, make, meets in makers

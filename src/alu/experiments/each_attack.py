@@ -27,9 +27,12 @@ PURIFIERS = {
 """The readings each purifier has; a projection has no reconstruction."""
 NAMES = ("Decoy", "Boost", "Direct", "Pattern", "Trajectory", "Stealth", "Match", "Soft", "Transfer", "Query")
 BUDGET = "quick"
-VERSIONS = {"Pattern": 2, "Decoy": 2, "Soft": 2, "Query": 2, "Transfer": 2}
+VERSIONS = {
+    "Pattern": 3, "Decoy": 2, "Soft": 2, "Query": 2, "Transfer": 2, "Boost": 2, "Direct": 2, "Trajectory": 2,
+}  # fmt: skip
 """Attacks that have become stronger: pattern looks for its case first, decoy refreshes what is deployed, soft and query
-know the detector under abstain and attack images that their twin gets wrong, transfer has another network."""
+know the detector under abstain and attack images that their twin gets wrong, transfer has another network, and searches
+lose no success between two hard tests."""
 
 
 def cells(material: Material) -> list[Cell]:

@@ -35,6 +35,10 @@ EXPLAINED = {
     "many do, the attack is failing.",
     "more-steps": "If many more steps still break many more images, the attack had not converged, and the figure shown "
     "is too high.",
+    "more-restarts": "If a few more starts break many more images, one start was too few, and the figure shown is too "
+    "high.",
+    "oblivious": "Images that were made for the bare classifier should not break more than a search along the gradient "
+    "of what is deployed. If they do, that gradient is masked, and attacks that follow it prove little.",
     "restarts": "An attack keeps the best of its restarts, so that more of them can only break more images. Where they "
     "break fewer, the attack returns a worse image than one it had found, and its figures are too high.",
     "noise": "Random noise of the same size must break fewer images than the attack. If it breaks as many, the attack "

@@ -24,7 +24,7 @@ ENOUGH = 10
 def strength(key: str, result: Result) -> list[str]:
     """Right answers against eps and against steps, each point an attack of its own."""
     drawn = [
-        _counted(f"{key}/curve/{name}", result.curves[name], name, title, x_title)
+        _counted(f"{key}/curve/{name}", result.curves[name], name, title, x_title, result.threat["norm"])
         for name, title, x_title in (
             ("eps", "Right answers against eps", "eps (not to scale)"),
             ("steps", "Right answers against steps", "steps of the attack (not to scale)"),
@@ -42,11 +42,11 @@ def strength(key: str, result: Result) -> list[str]:
     ]
 
 
-def _counted(key: str, rows: list[dict[str, Any]], name: str, title: str, x_title: str) -> str:
+def _counted(key: str, rows: list[dict[str, Any]], name: str, title: str, x_title: str, norm: str) -> str:
     values = sorted({row[name] for row in rows})
-    labels = [eps_text(value).removesuffix("/255") if name == "eps" else str(value) for value in values]
-    if name == "eps" and any("/" in eps_text(value) for value in values):
-        x_title = "eps in 1/255 (not to scale)"
+    labels = [eps_text(value, norm) if name == "eps" else str(value) for value in values]
+    if name == "eps" and all(label.endswith("/255") for label in labels):
+        labels, x_title = [label.removesuffix("/255") for label in labels], "eps in 1/255 (not to scale)"
     drawn = []
     for index, attack in enumerate(dict.fromkeys(str(row.get("attack", "attack")) for row in rows)):
         marks = []

@@ -10,7 +10,7 @@ from alu.errors import UsageError
 from alu.evaluation import metrics
 from alu.evaluation.intervals import Share
 from alu.evaluation.result import AttackRecord, Result
-from alu.report.figures import COLOURS, NONE, count, distance, number, percent, share
+from alu.report.figures import COLOURS, NONE, count, distance, figure, number, percent, share
 from alu.report.page import table
 
 KNOWS = {
@@ -60,6 +60,13 @@ def summary(key: str, result: Result) -> str:
                 percent(f"{key}/level/{level}/rejected", rejected),
             ]
         )
+    means = metrics.over_draws(result)
+    if means is not None:
+        says = (
+            f"clean {figure(f'{key}/draws/clean', means[0], f'{100 * means[0]:.1f} %')}, attacked "
+            f"{figure(f'{key}/draws/robust', means[1], f'{100 * means[1]:.1f} %')}"
+        )
+        rows.append(["mean over ten draws<small>above, the worst of them counts</small>", NONE, says, NONE, NONE])
     header = [
         "attacker",
         "attacks",

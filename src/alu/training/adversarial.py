@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from alu.modes import evaluating
 from alu.training.batches import Batch
 from alu.training.objectives import Objective
 
@@ -44,10 +47,11 @@ class Climb:
         loss: Loss,
         patience: int | None = None,
     ) -> Perturbed:
-        """Images that climb `loss` from images + offset; with `patience`, an image stops that many steps after its
-        first mistake."""
+        """Images that climb `loss` from images + offset; with `patience`, an image stops when it is mistaken after it
+        has been mistaken that many times."""
         at = (images + offset).clamp(0, 1)
         first = torch.full((len(images),), self.steps, device=images.device)
+        times, stopped = torch.zeros_like(first), torch.zeros_like(first, dtype=torch.bool)
         for step in range(self.steps):
             at = at.detach().requires_grad_(True)
             logits = model(at)
@@ -56,11 +60,11 @@ class Climb:
             first = torch.where(mistaken & (first == self.steps), step, first)
             moved = at.detach() + self.step_size * gradient.sign()
             moved = (images + (moved - images).clamp(-self.eps, self.eps)).clamp(0, 1)
-            if patience is None:
-                at = moved
-            else:
-                moving = (step - first < patience).view(-1, 1, 1, 1)
-                at = torch.where(moving, moved, at.detach())
+            if patience is not None:
+                stopped |= mistaken & (times >= patience)
+                times += mistaken
+                moved = torch.where(stopped.view(-1, 1, 1, 1), at.detach(), moved)
+            at = moved
         return Perturbed(at.detach(), first)
 
 
@@ -71,7 +75,12 @@ class AdversarialObjective(Objective):
     `steps` sign steps of `step_size` from `start * eps` * uniform noise. One step of 1.25 eps from a full random start
     is fast training (Wong et al. 2020), which overfits catastrophically on small networks; `concern` says when it does.
     Held-out images are attacked at `measured_at`, whatever `eps` was trained with.
+
+    `quiet` searches use and keep the running statistics of batch normalisation, as the authors of TRADES, FAT, GAIRAT
+    and MART do; plain adversarial training searches with those of the batch, as most do.
     """
+
+    quiet: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -93,9 +102,14 @@ class AdversarialObjective(Objective):
     def loss_on(self, model: nn.Module, batch: Batch, found: Perturbed) -> tuple[Tensor, dict[str, Tensor]]:
         """The mean loss on the images found, and named parts of it for the curve."""
 
+    def found(self, model: nn.Module, batch: Batch) -> Perturbed:
+        """What `attack` finds, with batch normalisation as this objective wants it."""
+        with evaluating(model) if self.quiet else nullcontext():
+            return self.attack(model, batch)
+
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Search, then the loss on what was found."""
-        return self.loss_on(model, batch, self.attack(model, batch))
+        return self.loss_on(model, batch, self.found(model, batch))
 
     def search(self, model: nn.Module, batch: Batch, loss: Loss, patience: int | None = None) -> Perturbed:
         """Adversarial images of a batch that climb `loss`."""
@@ -152,6 +166,8 @@ class AdversarialTraining(AdversarialObjective):
 class Trades(AdversarialObjective):
     """CE(clean) + beta * KL(clean || adversarial); the search climbs the divergence (Zhang et al. 2019)."""
 
+    quiet: ClassVar[bool] = True
+
     def __init__(self, beta: float = 6.0, steps: int = 10, **search: float) -> None:
         # From 0.001 beside the image: at the image itself the divergence has no slope.
         super().__init__(steps=steps, **{"start": 0.001 / (8 / 255), **search})  # type: ignore[arg-type]
@@ -177,6 +193,8 @@ class Friendly(AdversarialObjective):
     How many grows evenly over the training, from `earliest` to `patience`.
     """
 
+    quiet: ClassVar[bool] = True
+
     def __init__(self, patience: int = 3, steps: int = 10, earliest: int = 0, **search: float) -> None:
         super().__init__(steps=steps, **search)  # type: ignore[arg-type]
         self.patience, self.earliest = patience, earliest
@@ -200,6 +218,8 @@ class Gairat(AdversarialObjective):
     Weight (1 + tanh(shift + 5 (1 - 2 κ/K))) / 2, κ the steps until the first mistake out of K, normalised to mean 1;
     equal weights for the first share `warmup` of the training, because κ means little to a network that knows nothing.
     """
+
+    quiet: ClassVar[bool] = True
 
     def __init__(self, shift: float = 0.0, steps: int = 10, warmup: float = 0.5, **search: float) -> None:
         super().__init__(steps=steps, **search)  # type: ignore[arg-type]
@@ -225,6 +245,8 @@ class Mart(AdversarialObjective):
     -log p_y(x') - log(1 - max_{k≠y} p_k(x')) + weight * KL(clean || adversarial) * (1 - p_y(x)).
     """
 
+    quiet: ClassVar[bool] = True
+
     def __init__(self, weight: float = 5.0, steps: int = 10, **search: float) -> None:
         # From 0.001 beside the image, as its authors do.
         super().__init__(steps=steps, **{"start": 0.001 / (8 / 255), **search})  # type: ignore[arg-type]
@@ -237,7 +259,8 @@ class Mart(AdversarialObjective):
         labels = batch.labels[:, None]
         probabilities = attacked.softmax(1)
         others = probabilities.scatter(1, labels, 0.0).amax(1)
-        boosted = F.cross_entropy(attacked, batch.labels, reduction="none") - torch.log1p(-others.clamp(max=1 - 1e-6))
+        # A little more than 1, so that the surest mistakes keep a slope.
+        boosted = F.cross_entropy(attacked, batch.labels, reduction="none") - torch.log(1.0001 - others)
         unsure = 1 - clean.softmax(1).gather(1, labels).squeeze(1)
         apart = divergence(clean, attacked) * unsure
         return (boosted + self.weight * apart).mean(), {"boosted": boosted.mean(), "apart": apart.mean()}

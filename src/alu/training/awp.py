@@ -32,7 +32,7 @@ class AWP(Objective):
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The inner objective's loss at the perturbed weights, on images found at the unperturbed ones."""
-        found = self.inner.attack(model, batch)
+        found = self.inner.found(model, batch)
         weights = {
             name: weight for name, weight in model.named_parameters() if weight.requires_grad and weight.ndim > 1
         }

@@ -95,8 +95,11 @@ def _placement(count: int, sides: tuple[int, ...], augment: str, stream: torch.G
         place.mirrored = torch.randint(0, 2, (count,), generator=stream).bool()
     if augment.endswith("cutout"):
         # The square may reach over the edge by half, so that every pixel is as likely to go.
-        low, high = -_hole(sides) // 2, max(sides) - _hole(sides) // 2
-        place.hole = torch.randint(low, high, (count, 2), generator=stream)
+        low, ends = -_hole(sides) // 2, [side - _hole(sides) // 2 for side in sides]
+        if len(set(ends)) == 1:
+            place.hole = torch.randint(low, ends[0], (count, 2), generator=stream)
+        else:
+            place.hole = torch.stack([torch.randint(low, end, (count,), generator=stream) for end in ends], 1)
     return place
 
 

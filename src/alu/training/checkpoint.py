@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from alu.storage import write_tensors
 
 @dataclass
 class Progress:
-    """Where a run stands: steps done, and the best figure so far with the step it was measured at."""
+    """Where a run stands: steps done, the best figure so far with the step it was measured at, and the figures of the
+    steps since the curve's last point."""
 
     step: int = 0
     best: float | None = None
     best_step: int = 0
     seconds: float = 0.0
+    window: list[dict[str, float]] = field(default_factory=list)
 
 
 class Average:

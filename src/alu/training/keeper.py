@@ -43,7 +43,6 @@ class Keeper:
         self.run, self.fabric, self.model, self.optimizer = run, fabric, model, optimizer
         self.average, self.progress = average, progress
         self.latest: dict[str, float] = {}
-        self.window: list[dict[str, float]] = []
         self.started = self.saved = time.monotonic()
         self.before = progress.seconds
         self.best_state: dict[str, Tensor] | None = None
@@ -52,13 +51,18 @@ class Keeper:
             progress.best = None  # a parked run may come without its best weights: the next epoch's are the best known
         self.folder = run.folder if fabric.is_global_zero else None
         if self.folder:
+            for left in self.folder.glob(".*.safetensors.*"):  # by a process that was killed while it wrote
+                left.unlink(missing_ok=True)
             write_json(self.folder / "run.json", run.configuration())
 
     def after_step(self, figures: dict[str, float], rate: float) -> None:
         """Note the loss; stop at once when it is no number, leaving the last good checkpoint."""
-        if not math.isfinite(figures["loss"]):
-            raise self._diverged(f"The loss is {figures['loss']}")
-        self.window.append(figures)
+        loss = figures["loss"]
+        if self.fabric.world_size > 1:  # no process stops while the others wait for it
+            loss = float(self.fabric.all_reduce(torch.tensor(loss), reduce_op="mean"))  # type: ignore[arg-type]
+        if not math.isfinite(loss):
+            raise self._diverged(f"The loss is {loss}")
+        self.progress.window.append(figures)
         if self.progress.step % WINDOW == 0:
             self._note_window(rate)
         # At the end of an epoch the checkpoint waits for the measurement: resumed before it, it would never be made.
@@ -73,7 +77,9 @@ class Keeper:
             figures = measured(self.run.objective, self.model, self.run.validation, self.fabric.device)
             first = next(iter(figures.values()))
             sign = 1.0 if self.run.objective.better == "higher" else -1.0
-            if self.progress.best is None or sign * first > sign * self.progress.best:
+            # Of equals the later: on few images a lucky figure comes early, and the weights go on learning.
+            known = self.progress.best
+            if known is None or not math.isfinite(known) or sign * first >= sign * known:
                 self.progress.best, self.progress.best_step = first, self.progress.step
                 self.best_state = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
                 if self.folder:
@@ -117,10 +123,11 @@ class Keeper:
 
     def _note_window(self, rate: float) -> None:
         """One point of the curve: means over the steps since the last one, and over all processes."""
-        if not self.window:
+        rows = self.progress.window
+        if not rows:
             return
-        means = {name: sum(row[name] for row in self.window) / len(self.window) for name in self.window[0]}
-        self.window = []
+        means = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+        self.progress.window = []
         if self.fabric.world_size > 1:
             together = self.fabric.all_reduce(torch.tensor(list(means.values())), reduce_op="mean")
             means = dict(zip(means, together.tolist(), strict=True))  # type: ignore[union-attr]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ from alu.training.settings import Settings
 
 Watcher = Callable[[int, int, dict[str, float]], None]
 """Called after every step with steps done, steps in all, and the latest figures."""
+LOOKED_AT = 1000
+"""About so many pictures are hashed, evenly spaced: reading a large folder once more would take minutes."""
 
 
 @dataclass
@@ -40,23 +45,33 @@ class Run:
     start: str = ""
     """Where the first weights come from, if not from the recipe: a name and a hash."""
 
+    @cached_property
+    def digest(self) -> str:
+        """A short hash of classes, labels and some of the pictures: two folders of one name are not one data set."""
+        found = hashlib.sha256(json.dumps(self.data.classes).encode())
+        found.update(self.data.labels.contiguous().numpy().tobytes())
+        for place in range(0, len(self.data), max(1, len(self.data) // LOOKED_AT)):
+            found.update(self.data.pixels[place].contiguous().numpy().tobytes())
+        return found.hexdigest()[:12]
+
     def configuration(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be resumed."""
         return {
             "architecture": getattr(self.model, "architecture", type(self.model).__name__),
             "objective": self.objective.as_json(),
             "settings": self.settings.as_json(),
-            "data": [self.data.name, self.data.split, len(self.data), list(self.data.shape)],
+            "data": [self.data.name, self.data.split, len(self.data), list(self.data.shape), self.digest],
             **({"start": self.start} if self.start else {}),
         }
 
 
 def train(run: Run, watch: Watcher | None = None) -> dict[str, float]:
     """Train `run.model` in place to its best weights and return their held-out figures."""
-    _refuse_uneven(run.settings.batch_size)
+    _refuse_uneven(min(run.settings.batch_size, len(run.data)))
     fabric = _fabric(run.device)
     run.objective.prepare(fabric.device)
-    model = run.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    # On its device before anything is made of its weights: averages and optimiser states stay where they are made.
+    model = run.model.to(fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = _optimizer(model, run.settings)
     average = Average(model, run.settings.average) if run.settings.average else None
     progress = Progress()

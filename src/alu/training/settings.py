@@ -36,6 +36,13 @@ class Settings:
         for name in ("epochs", "batch_size", "lr"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"Training needs {name} above 0; it is {getattr(self, name)}.")
+        for name in ("weight_decay", "clip"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"Training needs {name} of 0 or more; it is {getattr(self, name)}.")
+        if not 0.0 <= self.momentum < 1.0:
+            raise UsageError(f"momentum is a share in [0, 1), such as 0.9; it is {self.momentum}.")
+        if any(epoch < 0 or not 0 < share <= 1 for epoch, share in self.drops):
+            raise UsageError(f"drops are pairs of an epoch and a share between 0 and 1; they are {list(self.drops)}.")
         if not 0.0 <= self.average < 1.0:
             raise UsageError(f"average is a decay in [0, 1), such as 0.999; it is {self.average}.")
         if not 0.0 < self.warmup < 1.0:
@@ -76,7 +83,7 @@ def _check_kinds(settings: Settings) -> None:
                 kind = "a whole number" if hint is int else "a number"
                 raise UsageError(f"The setting {field.name} is {kind}; {value!r} is none.")
     try:
-        drops = tuple((int(epoch), float(share)) for epoch, share in settings.drops)
+        drops = tuple(sorted((int(epoch), float(share)) for epoch, share in settings.drops))
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"drops are pairs of an epoch and a share of the rate, such as [[80, 0.2]]; {settings.drops!r} are none."

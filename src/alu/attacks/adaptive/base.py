@@ -11,21 +11,24 @@ import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.view import GoalMaker, Level, View, levels, require_evidence
-from alu.attacks.base import Attack
+from alu.attacks.base import LEFT_OUT, Attack
 from alu.attacks.goals import Goal, fooled
 from alu.attacks.gradient import GradientAttack
-from alu.errors import UsageError, nearest
+from alu.errors import InputError, UsageError, nearest
 
 RESTARTS = {"quick": 1, "standard": 1, "full": 3}
 """Random starts of each search, by budget."""
+DRAWS = {"quick": 4, "standard": 10, "full": 20}
+"""Draws of a random defence behind each gradient, by budget."""
 
 
 class AdaptiveAttack(Attack):
     """An attack on a defence by somebody who knows all of it.
 
     A subclass lists its `tries`, cheap ones first. After each try the deployed, hard decision is asked afresh, and only
-    images that are still right go on; the others keep the image that broke them. `levels` are the gradients to try;
-    without them, those of `budget`.
+    images that are still right go on; the others keep the image that broke them. `levels` are the gradients to try and
+    `restarts` how often each search begins anew; without them, as `budget` has it. Gradients are averaged over `draws`
+    of a defence that answers at random; without them, over as many as the budget has if it declares itself random.
     """
 
     def __init__(
@@ -37,13 +40,17 @@ class AdaptiveAttack(Attack):
         seed: int = 0,
         budget: str = "standard",
         levels: Sequence[Level] | None = None,
+        restarts: int | None = None,
+        draws: int | None = None,
         batch_size: int = 100,
         lattice: bool = False,
     ) -> None:
         super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, lattice=lattice)
         if budget not in RESTARTS:
             raise UsageError(f"There is no budget {budget!r}. {nearest(budget, list(RESTARTS))}")
-        self.steps, self.budget, self.levels = steps, budget, levels
+        self.steps, self.budget, self.levels, self.draws = steps, budget, levels, draws
+        self.restarts = RESTARTS[budget] if restarts is None else restarts
+        self._random = False
 
     @abstractmethod
     def tries(self, defense: Any) -> Iterable[Attack]:
@@ -56,16 +63,36 @@ class AdaptiveAttack(Attack):
     def run(self, model: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """For each image the first try that the deployed defence gets wrong, else the last one."""
         require_evidence(model, type(self).__name__)
+        self.meet(model)
         found = images.clone()
         standing = (~fooled(model, images, labels)).nonzero().flatten()
+        made, refused = 0, None
         for attack in chain(self.tries(model), self.last_tries(model)):
             if not len(standing):
-                break
+                return found
             named = [numbers[position] for position in standing.tolist()]
-            tried = self._allowed(attack(model, images[standing], labels[standing], numbers=named), images[standing])
-            found[standing] = tried
+            try:
+                tried = attack(model, images[standing], labels[standing], numbers=named)
+            except InputError as error:  # what one try cannot do, for want of a gradient, another may
+                self.note([f"{LEFT_OUT}{error}"])
+                refused = error
+                continue
+            made += 1
+            self.note(attack.flags_)
+            found[standing] = tried = self._allowed(tried, images[standing])
             standing = standing[~fooled(model, tried, labels[standing])]
+        if refused is not None and not made:
+            raise refused
         return found
+
+    def meet(self, defense: Any) -> None:
+        """Note whether the defence declares itself random; before anything is searched."""
+        self._random = bool(getattr(getattr(defense, "traits", None), "stochastic", False))
+
+    @property
+    def averaged(self) -> int:
+        """Over how many draws a gradient is averaged."""
+        return self.draws or (DRAWS[self.budget] if self._random else 1)
 
     @property
     def same(self) -> dict[str, Any]:
@@ -83,7 +110,7 @@ class AdaptiveAttack(Attack):
         basic: dict[str, Any] = {
             "norm": self.threat.norm, "eps": self.threat.eps, "steps": self.steps, "seed": self.seed,
             "keep": "fooled", "batch_size": self.batch_size, "lattice": self.lattice,
-            "restarts": RESTARTS[self.budget],
+            "restarts": self.restarts, "draws": self.averaged,
         }  # fmt: skip
         return Aimed(make, type(self).__name__, **{**basic, **settings})
 
@@ -101,10 +128,11 @@ class Aimed(GradientAttack):
         return made
 
     def start(self, goal: Goal, images: Tensor, numbers: Sequence[int], restart: int) -> Tensor:
-        """Where `begin` says, inside the ball; else at random."""
+        """Where `begin` leads from there, inside the ball."""
+        at = super().start(goal, images, numbers, restart)
         if self.begin is None:
-            return super().start(goal, images, numbers, restart)
-        begun: Tensor = self.begin(goal.model, images, goal.labels)
+            return at
+        begun: Tensor = self.begin(goal.model, at, goal.labels)
         return self.threat.project(begun.detach(), images)
 
 

@@ -78,6 +78,7 @@ class Pattern(AdaptiveAttack):
     def run(self, model: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """For each image the first try that is wrong in case 3, else the first that is wrong, else the last one."""
         require_evidence(model, type(self).__name__)
+        self.meet(model)
         view = View(model, Level("bpda"), type(self).__name__)
         with torch.no_grad():
             clean = view.before(images)

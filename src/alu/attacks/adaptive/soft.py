@@ -12,6 +12,7 @@ from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import Level, View, score_matters
 from alu.attacks.base import Attack
+from alu.attacks.copies import redrawn
 from alu.attacks.gradient import CWLinf
 
 SCALE = 5.0
@@ -27,11 +28,17 @@ class SoftOutput(nn.Module):
 
     def __init__(self, defense: Any, level: Level, temperature: float) -> None:
         super().__init__()
-        self.view, self.temperature = View(defense, level, "Soft"), temperature
+        self.view, self.level, self.temperature = View(defense, level, "Soft"), level, temperature
         self.label: int | None = None
         self.classes = 0
         """How many the last call saw."""
         self.anchor = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def redrawn(self, draw: int) -> SoftOutput:
+        """The soft output of the same defence with other random numbers."""
+        made = SoftOutput(redrawn(self.view.defense, draw), self.level, self.temperature)
+        made.label = self.label
+        return made
 
     def forward(self, images: Tensor) -> Tensor:
         """Soft logits [N, classes]."""
@@ -92,8 +99,9 @@ class OnSoft(OnAnother):
 
 
 class Soft(AdaptiveAttack):
-    """Margin PGD, APGD-CE and targeted APGD on the soft output, at several temperatures; at the end, but for budget
-    "quick", all of AutoAttack on the cheapest one: what a bare classifier has to face, a defence has to face too.
+    """Margin PGD and APGD-CE on the soft output, at several temperatures; but for budget "quick" also APGD on the
+    difference of logits ratio, a margin, and targeted APGD, and at the end all of AutoAttack on the cheapest output:
+    what a bare classifier has to face, a defence has to face too.
 
     APGD and AutoAttack come from the extra `attacks`; the margin search is our own.
     """
@@ -104,9 +112,9 @@ class Soft(AdaptiveAttack):
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Every temperature at each level, the search that needs nothing else first."""
-        from alu.attacks.autoattack import APGDCE, APGDT
+        from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, DLR_CLASSES
 
-        same = self.same
+        same = {**self.same, "draws": self.averaged}
         temperatures = self.temperatures if score_matters(defense) else self.temperatures[:1]
         for level in self.chosen_levels(defense):
             outputs = [SoftOutput(defense, level, temperature) for temperature in temperatures]
@@ -114,8 +122,11 @@ class Soft(AdaptiveAttack):
             for output, other in zip(outputs, deeper, strict=True):
                 yield OnSoft(output, CWLinf(steps=self.steps, **same))
                 yield OnSoft(output, APGDCE(steps=2 * self.steps, **same), other)
-            if self.budget != "quick" and outputs[0].classes >= 4:  # its loss compares four logits
-                yield OnSoft(outputs[0], APGDT(steps=self.steps, targets=3, **same), deeper[0])
+            for output, other in zip(outputs, deeper, strict=True) if self.budget != "quick" else ():
+                if output.classes >= DLR_CLASSES["apgd-dlr"]:
+                    yield OnSoft(output, APGDDLR(steps=2 * self.steps, **same), other)
+                if output.classes >= DLR_CLASSES["apgd-t"]:
+                    yield OnSoft(output, APGDT(steps=self.steps, targets=3, **same), other)
 
     def last_tries(self, defense: Any) -> Iterable[Attack]:
         """AutoAttack at the first level and the middle temperature."""
@@ -126,7 +137,8 @@ class Soft(AdaptiveAttack):
             first = self.chosen_levels(defense)[0]
             # Where the middle one is wrong to begin with, the sharpest one is nearer to the deployed answer.
             sharp = soft_as_deployed(defense, first, least) or SoftOutput(defense, first, least)
-            yield OnSoft(SoftOutput(defense, first, middle), AutoAttack(**self.same), sharp)
+            version = "rand" if self.averaged > 1 else "standard"
+            yield OnSoft(SoftOutput(defense, first, middle), AutoAttack(version=version, **self.same), sharp)
 
 
 def soft_as_deployed(defense: Any, level: Level, temperature: float) -> SoftOutput | None:

@@ -39,21 +39,25 @@ class FoolAndHide(ViewGoal):
         return lead - self.weight * excess.clamp_min(0)
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
-        """One gradient per image: the margin's while Π is right, the score's while it is suspicious."""
-        if self.how == "sum":
-            return super().ascent(images, who)
+        """One gradient per image: the margin's while Π is right, the score's while it is suspicious; or the sum's own.
+
+        Images are ranked by what they still lack, of the margin or of the hiding, because success needs both.
+        """
         lead, excess = self.parts(images)
-        loss = lead.detach() - self.weight * excess.detach().clamp_min(0)
+        rank = torch.minimum(lead, -excess.to(lead)).detach() if excess.requires_grad else lead.detach()
+        if self.how == "sum":
+            value = lead - self.weight * excess.clamp_min(0)
+            return gradient_of(value.sum(), images, who), rank
         towards = gradient_of(lead.sum(), images, who) if not excess.requires_grad else None
         if towards is not None:
-            return towards, loss
+            return towards, rank
         (towards,) = torch.autograd.grad(lead.sum(), images, retain_graph=True)
         away = -gradient_of(excess.sum(), images, who)
         if self.how == "orthogonal":
             towards, away = without(towards, away), without(away, towards)
         # A little beyond the boundary, so that the steps that hide do not give the class back.
         wrong = (lead.detach() > 0.5) & (excess.detach() > 0)
-        return where(wrong, away, towards), loss
+        return where(wrong, away, towards), rank
 
 
 def without(vector: Tensor, other: Tensor) -> Tensor:
@@ -72,21 +76,25 @@ class Stealth(AdaptiveAttack):
         self.weights = tuple(weights)
 
     def tries(self, defense: Any) -> Iterable[Attack]:
-        """All kinds of search at each level, and the two other starts with the kind that hides best; where there is
-        nothing to hide from, the margin alone from the three starts."""
+        """All kinds of search at each level, and the two other starts with the kind that hides best, with budget "full"
+        with every kind; where there is nothing to hide from, the margin alone from the three starts."""
         hidden = score_matters(defense)
+        kinds = [("orthogonal", 1.0), ("selective", 1.0), *(("sum", weight) for weight in self.weights)]
         for level in self.chosen_levels(defense):
             starts = (self._boundary(level), partial(on_manifold, level=level))
             if not hidden:
                 for begin in (None, *starts):
                     yield self._aimed(level, "sum", 0.0, begin)
                 continue
-            for how in ("orthogonal", "selective"):
-                yield self._aimed(level, how)
+            for how, weight in kinds[:2]:
+                yield self._aimed(level, how, weight)
             for begin in starts:
                 yield self._aimed(level, "orthogonal", begin=begin)
-            for weight in self.weights:
-                yield self._aimed(level, "sum", weight)
+            for how, weight in kinds[2:]:
+                yield self._aimed(level, how, weight)
+            for how, weight in kinds[1:] if self.budget == "full" else ():
+                for begin in starts:
+                    yield self._aimed(level, how, weight, begin)
 
     def _aimed(self, level: Level, how: str, weight: float = 1.0, begin: GoalMaker | None = None) -> Aimed:
         make = partial(FoolAndHide, level=level, how=how, weight=weight)

@@ -12,7 +12,7 @@ from torch import Tensor
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
 from alu.attacks.adaptive.view import Level, View
 from alu.attacks.base import Attack
-from alu.attacks.bpda import shallow
+from alu.attacks.copies import shallow
 from alu.attacks.goals import gradient_of, margin
 
 

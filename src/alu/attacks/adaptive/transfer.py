@@ -39,7 +39,9 @@ class OnAnother(Attack):
 
     def made(self, source: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """Adversarial images of one source."""
-        return self.attack(source, images, labels, numbers=numbers)
+        found = self.attack(source, images, labels, numbers=numbers)
+        self.note(self.attack.flags_)
+        return found
 
     def idle(self, source: Model, images: Tensor, labels: Tensor) -> Tensor:
         """Where the source is wrong before anything is done [N]."""
@@ -49,7 +51,8 @@ class OnAnother(Attack):
 class Transfer(AdaptiveAttack):
     """PGD and MIM on f, on f(D(E(x))) and on `others`, at each of `shares` of eps, with all steps and stopped early.
 
-    `others` are further models whose images may carry over. AutoAttack on f joins with budget "full".
+    `others` are further models whose images may carry over. AutoAttack on each of them, at each strength, joins with
+    budget "full". A source that has no gradient is passed over.
     """
 
     def __init__(
@@ -78,8 +81,9 @@ class Transfer(AdaptiveAttack):
                     yield OnAnother(source, MIM(eps=eps, steps=self.steps, **same))
 
     def last_tries(self, defense: Any) -> Iterable[Attack]:
-        """AutoAttack on the classifier."""
+        """AutoAttack on every source at every strength."""
         from alu.attacks.autoattack import AutoAttack
 
-        if self.budget == "full":
-            yield OnAnother(defense.logits, AutoAttack(**self.same))
+        for source in self.sources(defense) if self.budget == "full" else ():
+            for share in sorted(self.shares, reverse=True):
+                yield OnAnother(source, AutoAttack(**{**self.same, "eps": share * self.threat.eps}))

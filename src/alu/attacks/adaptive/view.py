@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alu.attacks.bpda import shallow, with_grad_mode
+from alu.attacks.copies import shallow, with_grad_mode
 from alu.attacks.goals import Model, margin
 from alu.decision import Evidence
 from alu.errors import UsageError

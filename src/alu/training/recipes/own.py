@@ -24,7 +24,7 @@ class OwnRecipe(Recipe):
     def settings_for(self, images: data.Dataset) -> Settings:
         """About 2,500 steps, of at most 200 epochs, in batches that leave at least 8 to an epoch and fit memory."""
         most = min(self.settings.batch_size, at_once(images.shape, self.settings.batch_size))
-        batch = max(1, min(most, len(images) // 8))
+        batch = max(2, min(most, len(images) // 8))  # batch normalisation needs two
         epochs = min(200, max(5, round(STEPS * batch / len(images))))
         return replace(self.settings, batch_size=batch, epochs=epochs)
 
@@ -44,6 +44,11 @@ def vae() -> Recipe:
 def _network(images: data.Dataset) -> nn.Module:
     if len(images.classes) < 2:
         raise DataError(f"{images.name} has one class only, {images.classes[0]}; a classifier needs at least two.")
+    if min(images.shape[1:]) < 8:
+        raise DataError(
+            f"A classifier needs images of at least 8 x 8 pixels; those of {images.name} are {images.shape[2]} x "
+            f"{images.shape[1]}. Scale a folder of pictures: --size 32."
+        )
     return models.resnet18(len(images.classes), images.shape[0], size=max(images.shape[1:]), width=16)
 
 

@@ -53,6 +53,24 @@ def test_a_saved_defence_is_judged_and_the_page_made(place: Path, tmp_path: Path
     assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
+def test_longer_budgets_say_how_long_and_strictness_has_its_code(place: Path, tmp_path: Path) -> None:
+    # The same answers, and a gradient that points the other way.
+    (place / "backwards.py").write_text(
+        "import own, torch\n\n\nclass Backwards(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.inner = own.build()\n\n    def forward(self, images):\n"
+        "        return self.inner(2 * images.detach() - images)\n"
+    )
+    words = ("evaluate", "backwards:Backwards", "--data", "pics", "--trust", "--n", 8)
+    for extra, code in (((), 0), (("--strict",), 3)):
+        done = alu(place, *words, "--budget", "quick", *extra, "--out", tmp_path / f"{code}.json")
+        assert "diagnostic gradients-mislead: failed" in done.out
+        assert done.code == code, done
+        assert "minute" not in done.err
+    longer = alu(place, "evaluate", "own:build", *ON[:3], "--n", 4, "--suite", "paper", "--budget", "standard",
+                 "--out", tmp_path / "standard.json")  # fmt: skip
+    assert "minute" in longer.err
+
+
 def test_a_result_is_replaced_by_its_own_kind_only(place: Path, tmp_path: Path) -> None:
     words = (
         "evaluate",

@@ -146,6 +146,17 @@ def test_a_fixed_constant_may_fail_and_then_changes_nothing() -> None:
     model, images, labels = known_optimum()
     weak = CarliniWagnerL2(searches=1, steps=20, c=1e-4, lr=1e-4)(model, images, labels)
     assert torch.equal(weak, images)
+    strong = CarliniWagnerL2(searches=1, steps=100, c=10.0)(model, images, labels)
+    assert bool((model(strong).argmax(1) != labels).all())
+    assert bool(((strong - images).flatten(1).norm(dim=1) >= model.margin(images, "L2")).all())
+
+
+def test_the_minimal_norm_towards_a_target() -> None:
+    model = SeveralClasses()
+    images = 0.5 + 0.1 * (2 * torch.rand((8, *SHAPE), generator=generator(1, "images")) - 1)
+    targets = model(images).argsort(1)[:, 1]  # the last but one, which no untargeted search would choose
+    found = CarliniWagnerL2(searches=6, steps=100, targeted=True)(model, images, targets)
+    assert torch.equal(model(found).argmax(1), targets)
 
 
 def test_momentum_by_hand() -> None:

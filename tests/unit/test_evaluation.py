@@ -248,3 +248,14 @@ def test_settings_out_of_range() -> None:
         evaluate(toy_defense(), toy_data(2), THREAT, shard=(0, 2))
     with pytest.raises(UsageError, match="i from 1 to n"):
         evaluate(toy_defense(), toy_data(2), THREAT, shard=(2, 2))
+
+
+def test_shards_with_an_attack_of_another_batch_size_merge_in_the_order_of_one_run() -> None:
+    def judge(shard: tuple[int, int]) -> Result:
+        data = toy_data(12).take([5, 0, 3, 11, 8, 1, 9, 2, 7, 4, 10, 6])
+        own = Entry("own", "adaptive", "", PGD(eps=0.1, steps=2, batch_size=5), whole=True)
+        return evaluate(
+            Toy(), data, THREAT, "paper", "quick", block_size=3, shard=shard, extra=(own,), diagnostics=False
+        )
+
+    assert merge([judge((0, 2)), judge((1, 2))]).numbers == judge((0, 1)).numbers

@@ -21,7 +21,7 @@ class CarliniWagnerL2(Attack):
     With `searches` = 1 the constant `c` is fixed (the paper's table 1 must have used such a setting); with more, c is
     found by bisection for each image. Returns the smallest successful image, or the original where none was found;
     compare `(result - images).flatten(1).norm(dim=1)` with the budget of interest. With `eps`, a change that is longer
-    is cut to it, and then seldom succeeds.
+    is cut to it, and then seldom succeeds. If `targeted`, the labels are the classes to reach.
     """
 
     def __init__(
@@ -34,11 +34,12 @@ class CarliniWagnerL2(Attack):
         lr: float = 0.01,
         c: float = 1.0,
         confidence: float = 0.0,
+        targeted: bool = False,
         seed: int = 0,
         batch_size: int = 100,
         lattice: bool = False,
     ) -> None:
-        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, lattice=lattice)
+        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, targeted=targeted, lattice=lattice)
         if norm != "L2":
             raise UsageError(f"CarliniWagnerL2 looks for the shortest change in L2, not in {norm}. Pass norm L2.")
         if searches < 1 or steps < 1 or not lr > 0 or not c > 0:
@@ -67,7 +68,7 @@ class CarliniWagnerL2(Attack):
                 logits = logits_of(model, found)
                 check_labels(labels, len(images), logits.shape[1], "The attack")
                 distance = (found - images).flatten(1).square().sum(1)
-                lead = margin(logits, labels)
+                lead = -margin(logits, labels) if self.targeted else margin(logits, labels)
                 hinge = (self.confidence - lead).clamp_min(0)
                 gradient = gradient_of((distance + c * hinge).sum(), at, "CarliniWagnerL2")
                 with torch.no_grad():

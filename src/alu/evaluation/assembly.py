@@ -39,7 +39,13 @@ def assembled(
     failed = [record.name for record in records if record.failed]
     lacking = [*unmet(ready.subject.traits, ran), *([f"{', '.join(failed)} could not run"] if failed else [])]
     threat = {"norm": ready.threat.norm, "eps": ready.threat.eps}
-    facts = {"name": dataset.name, "split": dataset.split, "n": len(dataset), "sha256": fingerprint}
+    facts = {
+        "name": dataset.name,
+        "split": dataset.split,
+        "n": len(dataset),
+        "sha256": fingerprint,
+        "block": ready.size,
+    }
     numbers = [ready.numbers[position] for position in kept]
     labels = [int(ready.labels[position]) for position in kept]
     return Result(

@@ -64,6 +64,7 @@ def _joined(results: list[Result]) -> Result:
     order = _order(results)
     position = {(shard, place): new for new, (_, shard, place) in enumerate(order)}
     made = from_plain(asdict(results[0]))
+    made.shard = [0, 1]
     made.labels = [results[shard].labels[place] for _, shard, place in order]
     made.numbers = [number for number, _, _ in order]
     made.clean = _interleaved([result.clean for result in results], position)
@@ -83,7 +84,6 @@ def _joined(results: list[Result]) -> Result:
         for example in result.examples
     ]
     made.provenance = _provenance([result.provenance for result in results])
-    made.shard = [0, 1]
     return made
 
 
@@ -95,9 +95,9 @@ def _order(results: list[Result]) -> list[tuple[int, int, int]]:
     """
     rows = [(number, shard, place) for shard, part in enumerate(results) for place, number in enumerate(part.numbers)]
     blocks = {record.settings["batch_size"] for record in results[0].attacks if "batch_size" in record.settings}
-    if len(blocks) != 1:
+    size = int(results[0].dataset.get("block") or (blocks.pop() if len(blocks) == 1 else 0))
+    if not size:
         return sorted(rows)
-    size = int(blocks.pop())
     return sorted(rows, key=lambda row: (row[2] // size, row[1], row[2]))
 
 

@@ -44,6 +44,8 @@ def oblivious(result: Result) -> Diagnostic:
         if record.whole and record.knowledge == "oblivious" and not record.failed:
             found = outcomes(record.judged, result.labels)
             carried[record.name] = sum(found.get(image) == WRONG for image in probed)
+    if result.shard[1] > 1:  # its images are numbered by themselves
+        return Diagnostic("oblivious", "not run", "It is read when the shards are merged.")
     if not carried or not probed:
         says = "No attack of this suite was made for something else, or no gradient could be followed beside it."
         return Diagnostic("oblivious", "not run", says)

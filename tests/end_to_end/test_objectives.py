@@ -57,7 +57,7 @@ CASES = {
     "trades": Case(classifier, lambda: Trades(steps=2, step_size=5 / 255), 0.9, SGD),
     # At one patience: the schedule makes images harder on the way, and losses cannot be compared.
     "friendly": Case(classifier, lambda: Friendly(earliest=1, patience=1, steps=2, step_size=5 / 255), 0.9, SGD),
-    "gairat": Case(classifier, lambda: Gairat(steps=2, step_size=5 / 255), 0.9, SGD),
+    "gairat": Case(classifier, lambda: Gairat(steps=2, step_size=5 / 255), 0.95, SGD),
     "mart": Case(classifier, lambda: Mart(steps=2, step_size=5 / 255), 0.9, SGD),
     "awp": Case(classifier, lambda: AWP(AdversarialTraining(steps=2, step_size=5 / 255)), 0.9, SGD),
 }  # fmt: skip

@@ -112,7 +112,8 @@ def test_another_configuration_is_not_resumed(place: Path, tmp_path: Path) -> No
     done = alu(place, *words, "--set", "lr=0.01")
     assert "belongs to another run: lr was 0.05 and is now 0.01. Go on with the old settings" in done.sentence()
     done = alu(place, "train", "classifier", "--data", "odd", "--out", tmp_path, *QUICK)
-    assert 'data was ["pics", "train", 98, [3, 16, 16]] and is now ["odd"' in done.sentence()
+    assert 'data was ["pics", "train", 98, [3, 16, 16], "' in done.sentence()
+    assert 'and is now ["odd"' in done.sentence()
     assert snapshot(tmp_path) == before
 
 

@@ -144,7 +144,7 @@ def test_weight_perturbation_of_a_network_equals_moving_and_restoring_it(inner: 
     AWP(inner, 0.01).loss(model, given)[0].backward()
     again = batch(0.7, 0.3, 0.6, 0.45)
     again.images = again.images.double()
-    found = inner.attack(moved, again)
+    found = inner.found(moved, again)
     kernels = [weight for weight in moved.parameters() if weight.ndim > 1]
     gradients = torch.autograd.grad(inner.loss_on(moved, again, found)[0], kernels)
     with torch.no_grad():

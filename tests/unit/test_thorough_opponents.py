@@ -111,4 +111,4 @@ def test_curves_go_from_small_to_large_even_where_the_ball_is_wide() -> None:
     assert sizes == sorted(sizes)
     assert max(sizes) == pytest.approx(0.4)
     kept = {point["eps"]: point["right"] for point in curves["eps"]}
-    assert kept[threat.eps] == int((~curves["broken"]).sum())
+    assert kept[threat.eps] == sum(not row["broken"] for row in curves["probed"])

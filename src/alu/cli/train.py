@@ -49,8 +49,8 @@ def train(
         own = f" On your own images: alu train classifier --data {data}" if data else ""
         raise UsageError(f"alu train needs the name of a recipe. See: alu train --list.{own}")
     checked_device(device)
-    if not every > 0:
-        raise UsageError(f"--every is a number of seconds above 0; it is {every:g}.")
+    if not every >= 0:
+        raise UsageError(f"--every is a number of seconds, 0 for a checkpoint after every step; it is {every:g}.")
     from alu.training.loop import train as run_training
     from alu.training.publish import keep
     from alu.training.recipes import recipe

@@ -1,0 +1,54 @@
+"""Bounds that committed results must keep: each attack alone where it is meant to win, and what our searches cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from alu.storage import read_json
+from tests.conftest import ROOT
+
+CELLS: dict[str, dict[str, Any]] = read_json(ROOT / "results" / "each-attack.json")["cells"]
+
+
+def cell(reading: str, attack: str, purifier: str = "cifar10-vae") -> dict[str, Any]:
+    found: dict[str, Any] = CELLS[f"{purifier}, {reading}/{attack}"]["found"]
+    assert found["n"] >= 100
+    return found
+
+
+def resisted(found: dict[str, Any]) -> int:
+    """Right or rejected, of a hundred."""
+    outcome: str = found["outcome"]
+    return outcome.count("1") + outcome.count("2")
+
+
+@pytest.mark.parametrize(("attack", "most"), [("Stealth", 15), ("Soft", 10)])
+def test_hiding_beats_abstention(attack: str, most: int) -> None:
+    assert resisted(cell("abstain", attack)) <= most
+
+
+@pytest.mark.parametrize("attack", ["Match", "Trajectory"])
+def test_who_looks_at_both_answers_beats_the_surrogate(attack: str) -> None:
+    assert resisted(cell("reconstruction", attack)) < resisted(cell("reconstruction", "surrogate PGD-20"))
+
+
+@pytest.mark.parametrize("reading", ["input", "reconstruction"])
+def test_the_rare_case_is_most_of_what_pattern_finds(reading: str) -> None:
+    found = cell(reading, "Pattern")
+    won = [place for place, outcome in enumerate(found["outcome"]) if outcome == "0"]
+    assert len(won) >= 50
+    assert sum(found["case 3"][place] == "1" for place in won) >= 0.5 * len(won)
+
+
+@pytest.mark.parametrize("attack", ["Decoy", "Boost"])
+def test_who_knows_the_rule_turns_it_round(attack: str) -> None:
+    assert cell("input", attack)["outcome"].count("1") <= 3
+
+
+def test_our_search_costs_little_more_than_its_passes() -> None:
+    found = read_json(ROOT / "bench" / "results" / "attacks.json")
+    assert found["images"] == 500
+    assert found["alu_to_passes"] <= 1.05
+    assert found["alu_to_foolbox"] <= 1.0

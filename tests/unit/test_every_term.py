@@ -12,6 +12,7 @@ from torch import Tensor
 from alu import Defense
 from alu.attacks import APGDCE, MIM, PGD
 from alu.attacks.adaptive import Direct, Query, Soft, Stealth, Transfer, levels
+from alu.attacks.adaptive.base import Aimed
 from alu.attacks.adaptive.boost import Raise, lead
 from alu.attacks.adaptive.decoy import WrongRise
 from alu.attacks.adaptive.match import LookAlike, features
@@ -20,7 +21,7 @@ from alu.attacks.adaptive.stealth import SPARE, FoolAndHide, on_manifold
 from alu.attacks.adaptive.trajectory import AlongTheWay
 from alu.attacks.adaptive.view import Level
 from alu.attacks.copies import redrawn
-from alu.attacks.goals import fooled, margin
+from alu.attacks.goals import Goal, fooled, margin
 from alu.detectors import LogitShift
 from alu.purifiers import Blur
 from tests.unit.test_random_defences import sampled
@@ -120,6 +121,40 @@ def test_stealth_has_every_kind_and_with_time_every_start(budget: str, count: in
     }  # fmt: skip
     assert kinds[("orthogonal", 1.0, True)] == 2
     assert kinds[("sum", 10.0, True)] == (2 if budget == "full" else 0)
+
+
+class Passing(Goal):
+    """Moves one way whatever comes; wins at one step only, and promises most at another."""
+
+    def __init__(self, wins: int, promises: int) -> None:
+        super().__init__(Toy(), torch.zeros(1, dtype=torch.long))
+        self.wins, self.promises = wins, promises
+
+    def step(self, images: Tensor) -> Tensor:
+        return ((images.flatten(1).mean(1) - 0.2) * 100).round()
+
+    def loss(self, images: Tensor) -> Tensor:
+        return -(self.step(images) - self.promises).abs()
+
+    def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
+        return torch.ones_like(images), self.loss(images.detach())
+
+    def reached(self, images: Tensor) -> Tensor:
+        return self.step(images) == self.wins
+
+
+@pytest.mark.parametrize(
+    ("wins", "promises", "found"),
+    [(5, 1, True), (3, 3, True), (3, 1, False), (12, 12, True), (13, 1, False), (14, 14, True), (16, 0, True)],
+)
+def test_a_success_on_the_way_is_kept(wins: int, promises: int, found: bool) -> None:
+    # Asked at steps 5, 10 and 15 and at the end: of the image as it is, and of what promised most since.
+    goal = Passing(wins, promises)
+    search = Aimed(
+        lambda *_: goal, "test", eps=0.5, steps=16, step_size=0.01, keep="fooled", random_start=False, norm="Linf"
+    )
+    images = torch.full((1, 1, 2, 2), 0.2)
+    assert bool(goal.reached(search(Toy(), images, goal.labels))) == found
 
 
 def test_restarts_begin_somewhere_else() -> None:

@@ -16,7 +16,7 @@ from alu.rng import uniform_per_image
 
 KEEPS = ("last", "best", "fooled")
 CHECK_EVERY = 5
-"""Steps between two hard tests of `keep="fooled"`; each asks the highest loss since the last."""
+"""Steps between two hard tests of `keep="fooled"`: of the image as it is, and of the highest loss since the last."""
 STEEPEST = 1e6
 """What an infinite slope counts as."""
 
@@ -106,7 +106,9 @@ class GradientAttack(Attack):
             gradient = torch.nan_to_num(gradient, nan=0.0, posinf=STEEPEST, neginf=-STEEPEST)
             peak, top = higher(peak, top, at.detach(), loss) if self.keep != "last" else (peak, top)
             if self.keep == "fooled" and step and step % CHECK_EVERY == 0:
-                best, highest = self._tested(goal, peak, images, best, highest)
+                # A loss need not rank as the hard test does, so the image as it is now is asked first.
+                for shown in (at.detach(), peak):
+                    best, highest = self._tested(goal, shown, images, best, highest)
                 if bool(highest.isposinf().all()):
                     return best, highest
                 top = torch.full_like(top, float("-inf"))
@@ -132,6 +134,8 @@ class GradientAttack(Attack):
         self, goal: Goal, found: Tensor, images: Tensor, best: Tensor, highest: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The best so far, with `found` wherever it is the first to pass the hard test."""
+        if bool(highest.isposinf().all()):
+            return best, highest
         shown = self._allowed(found, images)
         return higher(best, highest, shown, reached_first(goal, shown, highest))
 

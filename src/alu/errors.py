@@ -19,6 +19,10 @@ class InputError(AluError):
     """Images, labels or logits are not what the caller promised."""
 
 
+class NoGradientError(InputError):
+    """What is attacked along its gradient has none."""
+
+
 class DataError(AluError):
     """A data set is missing, damaged or not in the layout it should have."""
 

@@ -20,7 +20,7 @@ from alu.attacks.adaptive.soft import SoftOutput
 from alu.attacks.adaptive.stealth import SPARE, FoolAndHide, on_manifold
 from alu.attacks.adaptive.trajectory import AlongTheWay
 from alu.attacks.adaptive.view import Level
-from alu.attacks.copies import redrawn
+from alu.attacks.copies import draws_of, redrawn
 from alu.attacks.goals import Goal, fooled, margin
 from alu.detectors import LogitShift
 from alu.purifiers import Blur
@@ -90,7 +90,7 @@ def test_the_sum_weighs_margin_and_score(weight: float) -> None:
     direction, rank = goal.ascent(at, "test")
     torch.testing.assert_close(direction, slope(goal.loss(at), at))
     # Ranked by what is lacking most, so that an image that is wrong and hidden comes before one that is only wrong.
-    torch.testing.assert_close(rank, torch.minimum(value, -(above + SPARE * room)))
+    torch.testing.assert_close(rank, torch.minimum(value, -above))
 
 
 def test_the_two_other_starts_are_somewhere_else() -> None:
@@ -276,6 +276,9 @@ def test_who_knows_a_random_defence_averages_over_its_draws() -> None:
     assert attack.averaged == 4
     search: Any = next(iter(attack.tries(defense)))
     assert search.draws == 4
+    # The deployed draw alone first, which is sharper, and then the average.
+    made = [each.draws for each in attack.rounds(lambda: attack.tries(defense))]  # type: ignore[attr-defined]
+    assert made == [1] * 16 + [4] * 16
     goals = [search.goal(redrawn(defense, draw), data.images, data.labels) for draw in range(2)]
     scores = [goal.parts(data.images)[1] for goal in goals]
     assert not torch.equal(*scores), "the detector, too, is seen in another draw"
@@ -287,6 +290,39 @@ def test_who_knows_a_random_defence_averages_over_its_draws() -> None:
     again = redrawn(soft, 1)
     assert again.label == 2
     assert not torch.equal(again(data.images), soft(data.images))
+
+
+def test_draws_aim_at_the_same_class() -> None:
+    defense, data = random_defense("abstain"), toy_data(40)
+    goals = [
+        LookAlike(drawn, data.images, data.labels, level=HERE, rank=0, guides=data.images, guide_labels=data.labels)
+        for drawn in draws_of(defense, 4)
+    ]
+    assert any(not torch.equal(goal.logits, goals[0].logits) for goal in goals[1:]), "left alone they differ"
+    wanted = []
+
+    class Noted(LookAlike):
+        def loss(self, images: Tensor) -> Tensor:
+            wanted.append(self.logits)
+            return super().loss(images)
+
+    def make(model: Any, images: Tensor, labels: Tensor) -> Goal:
+        return Noted(model, images, labels, level=HERE, rank=0, guides=data.images, guide_labels=data.labels)
+
+    Aimed(make, "test", eps=0.05, steps=1, draws=4)(defense, data.images, data.labels)
+    assert len(wanted) == 4
+    assert all(torch.equal(each, wanted[0]) for each in wanted)
+
+
+def test_a_random_defence_falls_where_any_draw_that_judges_it_falls() -> None:
+    defense, images = random_defense("purified"), toy_images(30)
+    labels = defense.decide(images).label
+    attack = Direct(eps=0.03, steps=5, budget="quick")
+    attack.meet(defense)
+    shown = PGD(eps=0.03, steps=5)(redrawn(defense, 3), images, labels)
+    by_three = fooled(redrawn(defense, 3), shown, labels)
+    assert bool((by_three & ~fooled(defense, shown, labels)).any())
+    assert bool(attack.fallen(defense, shown, labels)[by_three].all())
 
 
 def test_one_missing_slope_does_not_disarm_a_search() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from alu import Defense
-from alu.attacks import BPDAEOT
+from alu.attacks import APGDCE, BPDAEOT, fooled
 from alu.attacks.copies import Redrawn, redrawn
 from alu.detectors import LogitShift
 from alu.evaluation.result import Judged
@@ -42,12 +42,28 @@ def test_another_draw_has_other_numbers_and_the_first_keeps_them() -> None:
 
 
 def test_every_call_is_another_draw_in_turn() -> None:
-    purifier, images = sampled(), toy_images(2)
-    asked = Redrawn(purifier, 3)
+    defense, images = Defense(Toy(), sampled(), rule="purified"), toy_images(2).requires_grad_(True)
+    asked = Redrawn(defense, 3)
     seen = [asked(images) for _ in range(6)]
     assert not torch.allclose(seen[0], seen[1])
     for first, second in zip(seen[:3], seen[3:], strict=True):
         torch.testing.assert_close(first, second)
+    # A round ends with the deployed draw, which alone answers who wants no gradient.
+    torch.testing.assert_close(seen[2], defense(images))
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(asked(images), defense(images))
+
+
+def test_apgd_over_draws_breaks_what_is_deployed() -> None:
+    defense, images = Defense(Toy(), sampled(), rule="purified"), toy_images(30)
+    labels = defense.decide(images).label
+    one, many = (
+        int(fooled(defense, APGDCE(eps=0.03, steps=10, draws=draws)(defense, images, labels), labels).sum())
+        for draws in (1, 10)
+    )
+    assert one >= 10
+    assert many >= one // 2
 
 
 def test_a_steady_module_has_nothing_to_redraw() -> None:

@@ -108,10 +108,14 @@ def test_steadiness() -> None:
 
     assert failed(Toy()) == []
     assert failed(Ordered()) == ["batch-size", "batch-order"]
-    # Who is random is not also accused of looking at the batch, but must be random when a gradient is taken.
-    assert failed(Shaky()) == []
-    assert failed(QuietWhenWatched()) == ["gradients-on"]
-    (said,) = (item.says for item in probes.steadiness(Subject(Shaky()), images) if item.id == "second-call")
+    # Who is random is not also accused of looking at the batch, but must say so, and be so when a gradient is taken.
+    assert failed(Shaky()) == ["second-call"]
+    assert failed(QuietWhenWatched()) == ["second-call", "gradients-on"]
+    declared = Subject(Shaky())
+    declared.declared = random_defense("purified").traits
+    found = probes.steadiness(declared, images)
+    assert [item.id for item in found if item.verdict == "failed"] == []
+    (said,) = (item.says for item in found if item.id == "second-call")
     assert "judged on fresh draws" in said
 
 
@@ -138,7 +142,7 @@ class CountingDetector(LogitShift):
     ("detector", "trait", "id"),
     [
         (PeekingDetector(0.2), "batch_dependent", "batch-size"),
-        (RandomDetector(0.2), "stochastic", ""),
+        (RandomDetector(0.2), "stochastic", "second-call"),
         (CountingDetector(0.2), "gradient", "gradients-usable"),
     ],
 )
@@ -147,8 +151,7 @@ def test_a_detector_is_looked_at_too(detector: LogitShift, trait: str, id: str) 
     result = evaluate(defense, toy_data(24), THREAT, "paper", "quick")
     traits, sound = result.subject["traits"], {"batch_dependent": False, "stochastic": False, "gradient": "exact"}
     assert {name for name, usual in sound.items() if traits[name] != usual} == {trait}
-    if id:
-        assert verdict(result, id)[0] == "failed"
+    assert verdict(result, id)[0] == "failed"
 
 
 class Wall(Purifier):

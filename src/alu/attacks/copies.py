@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from alu.errors import UsageError
 from alu.rng import derived_seed
 
+RESUBMISSIONS = 10
+"""How often an image is sent to a random defence; the worst answer counts."""
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -50,15 +53,21 @@ def redrawn(module: Module, draw: int) -> Module:
 
 
 class Redrawn:
-    """A random model whose draws follow the image: each call answers with the next of `draws` sets of numbers."""
+    """A random model whose draws follow the image: each gradient sees the next of `draws` sets of numbers.
+
+    The deployed one is the last of each round, because the library judges success by the last call; it alone answers
+    who wants no gradient.
+    """
 
     def __init__(self, model: nn.Module, draws: int) -> None:
-        self.models, self.calls = [redrawn(model, draw) for draw in range(draws)], 0
+        self.models, self.calls = draws_of(model, draws), 0
 
     def __call__(self, images: Tensor) -> Any:
-        """The next draw's answer."""
+        """The next draw's answer, or the deployed one's."""
+        if not (torch.is_grad_enabled() and images.requires_grad):
+            return self.models[0](images)
         self.calls += 1
-        return self.models[(self.calls - 1) % len(self.models)](images)
+        return self.models[self.calls % len(self.models)](images)
 
 
 def draws_of(model: Any, draws: int) -> list[Any]:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alu.check import answers, check_labels, check_logits
-from alu.errors import InputError, UsageError, nearest
+from alu.errors import NoGradientError, UsageError, nearest
 
 Model = Callable[[Tensor], Any]
 
@@ -25,6 +25,9 @@ class Goal(ABC):
     @abstractmethod
     def loss(self, images: Tensor) -> Tensor:
         """The value to raise for each image [N]."""
+
+    def follow(self, first: Any) -> None:  # noqa: B027 - most goals have nothing to take over
+        """Take over what the same goal on another draw has chosen to aim at; most goals choose nothing."""
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
         """The direction to move the images in, and the loss they have [N]; a goal of two parts mixes its own."""
@@ -139,11 +142,11 @@ def check_loss(loss: str) -> None:
 def gradient_of(loss: Tensor, images: Tensor, who: str, *, again: bool = False) -> Tensor:
     """d loss / d images, or a sentence if the model has none; `again` if it will be asked for once more."""
     if not loss.requires_grad:
-        raise InputError(
+        raise NoGradientError(
             f"{who} needs gradients, and the model gives none for its images. Use a query attack, "
             "or wrap a model that is differentiable."
         )
     (gradient,) = torch.autograd.grad(loss, images, retain_graph=again, allow_unused=True)
     if gradient is None:
-        raise InputError(f"{who} needs gradients, and the model's logits do not depend on its images.")
+        raise NoGradientError(f"{who} needs gradients, and the model's logits do not depend on its images.")
     return gradient

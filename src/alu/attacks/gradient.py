@@ -75,6 +75,8 @@ class GradientAttack(Attack):
         standing = torch.arange(len(images), device=images.device)
         for restart in range(self.restarts):
             goals = [self.goal(drawn, images[standing], labels[standing]) for drawn in draws_of(model, self.draws)]
+            for other in goals[1:]:
+                other.follow(goals[0])
             goal = Averaged(goals) if self.draws > 1 else goals[0]
             named = [numbers[place] for place in standing.tolist()]
             found, loss = self._search(goal, images[standing], named, restart)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alu.attacks import PGD, Attack, CWLinf
-from alu.attacks.adaptive import Direct, levels
+from alu.attacks import PGD, Attack, CWLinf, GradientAttack
+from alu.attacks.adaptive import Direct, Stealth, levels
 from alu.attacks.goals import fooled
 from alu.errors import AluError
 from alu.evaluation import probes
@@ -58,7 +58,7 @@ def diagnose(
     broken = torch.tensor([row["broken"] for row in curves["probed"]], dtype=torch.bool, device=images.device)
     found.append(probes.noise(subject, images, labels, threat, broken))
     makers = [partial(_restarted, PGD(norm=threat.norm, eps=threat.eps, seed=seed))]
-    makers += [partial(_restarted, attack) for attack in given if isinstance(getattr(attack, "restarts", None), int)]
+    makers += [partial(_restarted, attack) for attack in given if isinstance(attack, GradientAttack)]
     found.append(probes.restarts(subject, images, labels, makers))
     watch("Checking the evaluation itself", 4, 4)
     return [*from_records(result), *found], curves
@@ -69,7 +69,11 @@ def probe(subject: Subject, threat: ThreatModel, eps: float, steps: int, seed: i
     same: dict[str, Any] = {"norm": threat.norm, "eps": eps, "steps": steps, "seed": seed, "restarts": restarts}
     if subject.defense is None:
         return CWLinf(**same)
-    return Direct(levels=levels(subject.defense)[:1], **same)
+    first = levels(subject.defense)[:1]
+    # Where a flagged image is rejected, only who hides gets anywhere.
+    return (
+        Stealth(levels=first, weights=(), **same) if subject.defense.rule == "abstain" else Direct(levels=first, **same)
+    )
 
 
 def measured(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, seed: int) -> dict[str, Any]:
@@ -141,7 +145,7 @@ def read(curves: dict[str, Any], threat: ThreatModel) -> list[Diagnostic]:
     return made
 
 
-def _restarted(attack: Attack, count: int) -> Attack:
+def _restarted(attack: GradientAttack, count: int) -> Attack:
     """The same search with few steps in a small ball, where a restart can still make a difference."""
     made: Any = copy.copy(attack)
     made.threat = replace(attack.threat, eps=attack.threat.eps / 8)

@@ -72,6 +72,8 @@ def steadiness(subject: Subject, images: Tensor) -> list[Diagnostic]:
     }
     random = not whole.same(again)
     found = [_same(id, whole, other, how, random) for id, (other, how) in compared.items()]
+    if random and not subject.declared.stochastic:
+        found[-1] = Diagnostic("second-call", "failed", f"{found[-1].says} It does not say so itself.")
     return [*found, _watched(subject, images, whole, random), reseeding(subject, images[:2])]
 
 

@@ -46,6 +46,10 @@ def oblivious(result: Result) -> Diagnostic:
             carried[record.name] = sum(found.get(image) == WRONG for image in probed)
     if result.shard[1] > 1:  # its images are numbered by themselves
         return Diagnostic("oblivious", "not run", "It is read when the shards are merged.")
+    if result.subject.get("traits", {}).get("stochastic"):
+        return Diagnostic(
+            "oblivious", "not run", "Of a random subject the worst of ten draws counts, which is no search."
+        )
     if not carried or not probed:
         says = "No attack of this suite was made for something else, or no gradient could be followed beside it."
         return Diagnostic("oblivious", "not run", says)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from alu.attacks.copies import redrawn
+from alu.attacks.copies import RESUBMISSIONS, redrawn
 from alu.attacks.goals import answered, logits_of
 from alu.decision import Decision
 from alu.defense import Defense, batched_logits
@@ -21,9 +21,6 @@ from alu.models.cards import bundled_name, weight_hash
 from alu.modes import evaluating
 from alu.purifiers import Blur
 from alu.purifiers.base import Traits
-
-RESUBMISSIONS = 10
-"""How often an image is sent to a random defence; the worst answer counts."""
 
 
 @dataclass

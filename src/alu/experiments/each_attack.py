@@ -28,7 +28,7 @@ PURIFIERS = {
 NAMES = ("Decoy", "Boost", "Direct", "Pattern", "Trajectory", "Stealth", "Match", "Soft", "Transfer", "Query")
 BUDGET = "quick"
 VERSIONS = {
-    "Pattern": 3, "Decoy": 2, "Soft": 2, "Query": 2, "Transfer": 2, "Boost": 2, "Direct": 2, "Trajectory": 2,
+    "Pattern": 4, "Decoy": 2, "Soft": 2, "Query": 2, "Transfer": 2, "Boost": 3, "Direct": 2, "Trajectory": 2,
 }  # fmt: skip
 """Attacks that have become stronger: pattern looks for its case first, decoy refreshes what is deployed, soft and query
 know the detector under abstain and attack images that their twin gets wrong, transfer has another network, and searches

@@ -188,9 +188,9 @@ class Trades(AdversarialObjective):
 
 
 class Friendly(AdversarialObjective):
-    """Cross-entropy on images that stop some steps after the first mistake (FAT, Zhang et al. 2020).
+    """Cross-entropy on images that stop when they are mistaken once more than some times (FAT, Zhang et al. 2020).
 
-    How many grows evenly over the training, from `earliest` to `patience`.
+    How many times grows evenly over the training, from `earliest` to `patience`.
     """
 
     quiet: ClassVar[bool] = True
@@ -200,7 +200,7 @@ class Friendly(AdversarialObjective):
         self.patience, self.earliest = patience, earliest
 
     def patience_at(self, done: float) -> int:
-        """How many steps an image goes on when this share of the training is done."""
+        """How often an image may be mistaken and go on, when this share of the training is done."""
         return min(self.patience, self.earliest + int(done * (self.patience - self.earliest + 1)))
 
     def attack(self, model: nn.Module, batch: Batch) -> Perturbed:
@@ -242,7 +242,7 @@ class Gairat(AdversarialObjective):
 class Mart(AdversarialObjective):
     """Boosted cross-entropy on adversarial images plus a divergence that weighs unsure clean images (Wang et al. 2020).
 
-    -log p_y(x') - log(1 - max_{k≠y} p_k(x')) + weight * KL(clean || adversarial) * (1 - p_y(x)).
+    -log p_y(x') - log(1.0001 - max_{k≠y} p_k(x')) + weight * KL(clean || adversarial) * (1 - p_y(x)).
     """
 
     quiet: ClassVar[bool] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -12,9 +12,10 @@ from torch import Tensor
 
 from alu.attacks.adaptive.view import GoalMaker, Level, View, levels, require_evidence
 from alu.attacks.base import LEFT_OUT, Attack
+from alu.attacks.copies import RESUBMISSIONS, draws_of
 from alu.attacks.goals import Goal, fooled
 from alu.attacks.gradient import GradientAttack
-from alu.errors import InputError, UsageError, nearest
+from alu.errors import NoGradientError, UsageError, nearest
 
 RESTARTS = {"quick": 1, "standard": 1, "full": 3}
 """Random starts of each search, by budget."""
@@ -51,6 +52,7 @@ class AdaptiveAttack(Attack):
         self.steps, self.budget, self.levels, self.draws = steps, budget, levels, draws
         self.restarts = RESTARTS[budget] if restarts is None else restarts
         self._random = False
+        self._now: int | None = None
 
     @abstractmethod
     def tries(self, defense: Any) -> Iterable[Attack]:
@@ -65,22 +67,22 @@ class AdaptiveAttack(Attack):
         require_evidence(model, type(self).__name__)
         self.meet(model)
         found = images.clone()
-        standing = (~fooled(model, images, labels)).nonzero().flatten()
+        standing = (~self.fallen(model, images, labels)).nonzero().flatten()
         made, refused = 0, None
-        for attack in chain(self.tries(model), self.last_tries(model)):
+        for attack in self.rounds(lambda: chain(self.tries(model), self.last_tries(model))):
             if not len(standing):
                 return found
             named = [numbers[position] for position in standing.tolist()]
             try:
                 tried = attack(model, images[standing], labels[standing], numbers=named)
-            except InputError as error:  # what one try cannot do, for want of a gradient, another may
+            except NoGradientError as error:  # what one try cannot do another may
                 self.note([f"{LEFT_OUT}{error}"])
                 refused = error
                 continue
             made += 1
             self.note(attack.flags_)
             found[standing] = tried = self._allowed(tried, images[standing])
-            standing = standing[~fooled(model, tried, labels[standing])]
+            standing = standing[~self.fallen(model, tried, labels[standing])]
         if refused is not None and not made:
             raise refused
         return found
@@ -91,8 +93,28 @@ class AdaptiveAttack(Attack):
 
     @property
     def averaged(self) -> int:
-        """Over how many draws a gradient is averaged."""
+        """Over how many draws gradients are averaged, when those of one draw have had their turn."""
         return self.draws or (DRAWS[self.budget] if self._random else 1)
+
+    @property
+    def drawn(self) -> int:
+        """Over how many draws a gradient is averaged now."""
+        return self._now or self.averaged
+
+    def rounds(self, tries: Callable[[], Iterable[Attack]]) -> Iterator[Attack]:
+        """All tries, on the deployed draw and then, on a random defence, averaged: one draw is sharper, many last."""
+        try:
+            for draws in dict.fromkeys((1, self.averaged)):
+                self._now = draws
+                yield from tries()
+        finally:
+            self._now = None
+
+    def fallen(self, model: Any, images: Tensor, labels: Tensor) -> Tensor:
+        """Whether the deployed answer is wrong [N]; of a random defence, any of those that it is judged by."""
+        if self.averaged == 1:
+            return fooled(model, images, labels)
+        return torch.stack([fooled(drawn, images, labels) for drawn in draws_of(model, RESUBMISSIONS)]).any(0)
 
     @property
     def same(self) -> dict[str, Any]:
@@ -110,7 +132,7 @@ class AdaptiveAttack(Attack):
         basic: dict[str, Any] = {
             "norm": self.threat.norm, "eps": self.threat.eps, "steps": self.steps, "seed": self.seed,
             "keep": "fooled", "batch_size": self.batch_size, "lattice": self.lattice,
-            "restarts": self.restarts, "draws": self.averaged,
+            "restarts": self.restarts, "draws": self.drawn,
         }  # fmt: skip
         return Aimed(make, type(self).__name__, **{**basic, **settings})
 

@@ -24,6 +24,10 @@ class WrongLabel(ViewGoal):
         with torch.no_grad():
             self.wrong = other_class(self.view.before(images), labels, rank)
 
+    def follow(self, first: Any) -> None:
+        """The same wrong label for every draw."""
+        self.wrong = first.wrong
+
     def loss(self, images: Tensor) -> Tensor:
         """How unlikely the wrong label looks."""
         return cross_entropy(self.view.before(images), self.wrong)

@@ -60,6 +60,10 @@ class LookAlike(ViewGoal):
             chosen = apart.argmin(1)
         self.logits, self.features = known[0][chosen], None if known[1] is None else known[1][chosen]
 
+    def follow(self, first: Any) -> None:
+        """The same guide for every draw."""
+        self.logits, self.features = first.logits, first.features
+
     def loss(self, images: Tensor) -> Tensor:
         """Minus the distances, features scaled to count as much as logits."""
         with features(self.view.twin.classifier) as inner:

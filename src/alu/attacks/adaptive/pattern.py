@@ -12,7 +12,6 @@ from torch import Tensor
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
 from alu.attacks.adaptive.view import Level, View, entry, other_class, require_evidence
 from alu.attacks.base import Attack
-from alu.attacks.goals import fooled
 
 
 class RaiseOther(ViewGoal):
@@ -30,6 +29,10 @@ class RaiseOther(ViewGoal):
             self.clean = self.view.before(images)
         self.other = other_class(self.clean, labels, rank)
         self.own = entry(self.clean, labels) + slack
+
+    def follow(self, first: Any) -> None:
+        """The same other class for every draw."""
+        self.other = first.other
 
     def loss(self, images: Tensor) -> Tensor:
         """The other logit, less the penalty."""
@@ -82,16 +85,16 @@ class Pattern(AdaptiveAttack):
         view = View(model, Level("bpda"), type(self).__name__)
         with torch.no_grad():
             clean = view.before(images)
-        found, broken = images.clone(), fooled(model, images, labels)
+        found, broken = images.clone(), self.fallen(model, images, labels)
         rare = broken.clone()
         for strict, done in ((True, rare), (False, broken)):
-            for attack in self._searches(strict=strict):
+            for attack in self.rounds(partial(self._searches, strict=strict)):
                 left = (~done).nonzero().flatten()
                 if not len(left):
                     break
                 named = [numbers[place] for place in left.tolist()]
                 tried = self._allowed(attack(model, images[left], labels[left], numbers=named), images[left])
-                wrong = fooled(model, tried, labels[left])
+                wrong = self.fallen(model, tried, labels[left])
                 with torch.no_grad():
                     won = wrong & case_three(clean[left], view.before(tried), labels[left])
                 better = won | ~broken[left]

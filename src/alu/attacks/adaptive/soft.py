@@ -114,7 +114,7 @@ class Soft(AdaptiveAttack):
         """Every temperature at each level, the search that needs nothing else first."""
         from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, DLR_CLASSES
 
-        same = {**self.same, "draws": self.averaged}
+        same = {**self.same, "draws": self.drawn}
         temperatures = self.temperatures if score_matters(defense) else self.temperatures[:1]
         for level in self.chosen_levels(defense):
             outputs = [SoftOutput(defense, level, temperature) for temperature in temperatures]
@@ -137,7 +137,7 @@ class Soft(AdaptiveAttack):
             first = self.chosen_levels(defense)[0]
             # Where the middle one is wrong to begin with, the sharpest one is nearer to the deployed answer.
             sharp = soft_as_deployed(defense, first, least) or SoftOutput(defense, first, least)
-            version = "rand" if self.averaged > 1 else "standard"
+            version = "rand" if self.drawn > 1 else "standard"
             yield OnSoft(SoftOutput(defense, first, middle), AutoAttack(version=version, **self.same), sharp)
 
 

@@ -28,10 +28,15 @@ class FoolAndHide(ViewGoal):
         super().__init__(defense, labels, level, "Stealth")
         self.how, self.weight = how, weight
 
+    def looked(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The margin of Π, the score above the threshold, and what should be spared below it, all [N]."""
+        seen = self.view.evidence(images)
+        return margin(seen.post_logits, self.labels), self.view.excess(seen), SPARE * self.view.room(seen)
+
     def parts(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """The margin of Π and the excess that must go, both [N]."""
-        seen = self.view.evidence(images)
-        return margin(seen.post_logits, self.labels), self.view.excess(seen) + SPARE * self.view.room(seen)
+        lead, above, spare = self.looked(images)
+        return lead, above + spare
 
     def loss(self, images: Tensor) -> Tensor:
         """The margin less the weighted excess."""
@@ -43,8 +48,9 @@ class FoolAndHide(ViewGoal):
 
         Images are ranked by what they still lack, of the margin or of the hiding, because success needs both.
         """
-        lead, excess = self.parts(images)
-        rank = torch.minimum(lead, -excess.to(lead)).detach() if excess.requires_grad else lead.detach()
+        lead, above, spare = self.looked(images)
+        excess = above + spare
+        rank = torch.minimum(lead, -above.to(lead)).detach() if self.view.watched else lead.detach()
         if self.how == "sum":
             value = lead - self.weight * excess.clamp_min(0)
             return gradient_of(value.sum(), images, who), rank
@@ -106,7 +112,8 @@ class Stealth(AdaptiveAttack):
 
         def begin(defense: Any, images: Tensor, labels: Tensor) -> Tensor:
             make = partial(FoolAndHide, level=level, how="sum", weight=0.0)
-            near = self.search(make, eps=self.threat.eps / 4, keep="last", random_start=False)
+            # Once: restarts begin elsewhere before they come here.
+            near = self.search(make, eps=self.threat.eps / 4, keep="last", random_start=False, restarts=1)
             return near(defense, images, labels)
 
         return begin

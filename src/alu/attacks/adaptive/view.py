@@ -70,10 +70,16 @@ class View:
         logits: Tensor = self.twin.logits(images)
         return logits
 
+    @property
+    def watched(self) -> bool:
+        """Whether there is a threshold to stay below."""
+        detector = self.twin.detector
+        return detector is not None and bool(detector.calibrated)
+
     def excess(self, evidence: Evidence) -> Tensor:
         """How far the suspicion score lies above its threshold [N], in units of the score; without one, below."""
         detector = self.twin.detector
-        if detector is None or not detector.calibrated:
+        if not self.watched:
             return torch.full((len(evidence),), -1.0, device=evidence.images.device)
         score: Tensor = detector.score(evidence)
         above: Tensor = score - detector.thresholds(evidence).to(score)
@@ -82,7 +88,7 @@ class View:
     def room(self, evidence: Evidence) -> Tensor:
         """The threshold's size [N], the unit in which an excess is small or large."""
         detector = self.twin.detector
-        if detector is None or not detector.calibrated:
+        if not self.watched:
             return torch.ones(len(evidence), device=evidence.images.device)
         limits: Tensor = detector.thresholds(evidence).abs().clamp_min(1e-6).to(evidence.images)
         return limits

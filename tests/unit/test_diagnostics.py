@@ -119,11 +119,12 @@ def test_an_attack_that_forgets_its_earlier_restarts_is_seen() -> None:
     assert verdicts == ["passed", "failed", "failed"]
     # In a whole evaluation it is the attack given by the user that is asked.
     result = evaluate(
-        Toy(), toy_data(60), ThreatModel("Linf", 0.32), "paper", "quick",
-        extra=(Entry("mine", "adaptive", "", LastRestart(eps=0.32)),),
+        Toy(), toy_data(60), ThreatModel("Linf", 0.16), "paper", "quick",
+        extra=(Entry("mine", "adaptive", "", LastRestart(eps=0.16)),),
     )  # fmt: skip
     (found,) = (item for item in result.diagnostics if item.id == "restarts")
-    assert "LastRestart: " in found.says
+    assert found.verdict == "failed"
+    assert "LastRestart: 10 with 1" in found.says
 
 
 def test_every_diagnostic_is_explained() -> None:

@@ -20,9 +20,13 @@ test: check
 	$(BIN)/alu data cifar10 --split test > /dev/null || echo "CIFAR-10 could not be fetched; tests that need all of it are skipped."
 	$(BIN)/python -m pytest -n auto
 
+# The fit of Fashion-MNIST has ten minutes on all cores, so it runs alone; the others run beside each other.
+FIT := tests/slow/test_fashion_mnist.py
+
 slow: setup
 	$(BIN)/alu data cifar10 --split test > /dev/null
-	$(BIN)/python -m pytest -m slow --durations=0
+	$(BIN)/python -m pytest -m slow --durations=0 $(FIT)
+	$(BIN)/python -m pytest -m slow --durations=0 --ignore=$(FIT) -n auto --maxschedchunk 1 -p no:randomly
 
 check: setup
 	$(BIN)/ruff check src tests bench examples

@@ -163,6 +163,7 @@ def test_pattern_gives_case_three_in_most_of_its_successes() -> None:
 
 TINY = {
     "histogram": "clean", "threats": "purified/oblivious", "each-attack": "cifar10-pca, input/Decoy",
+    "whole-suite": "cifar10-pca, input/quick",
     "table2": "cifar10-standard/clean", "table3": "Blur + ALU/pgd-20 on f", "bpda": "plug-in, purified/bpda-eot",
     "artefacts": "E4/pca 100",
 }  # fmt: skip

@@ -123,6 +123,25 @@ def test_each_attack_alone() -> None:
     assert "abstain 0.0" in shown.note
 
 
+def test_all_attacks_together() -> None:
+    union = {"adaptive": "0020", "clean": "1110", "unmet": [], "failed": {}}
+    cells = {
+        "cifar10-vae, input/clean": {"outcome": "1110"},
+        "cifar10-vae, input/Decoy": {"outcome": "0010"},
+        "cifar10-vae, input/pgd-20 on f": {"outcome": "1111"},
+        "cifar10-vae, input/standard": union,
+        "cifar10-vae, input/quick": {**union, "adaptive": "1000", "failed": {"soft": "broke"}},
+        "cifar10-pca, purified/quick": {**union, "adaptive": "1100"},
+    }
+    (shown,) = findings.whole_suite(Results({"whole-suite": made("whole-suite", **cells)}))
+    clean, oblivious, decoy, boost, standard, quick = rows(shown)["cifar10-vae, input"]
+    assert (clean[:5], oblivious[:5], decoy[:5], boost) == ("75.0 ", "100.0", "25.0 ", "–")
+    assert standard.startswith("0.0 "), "a rejection is no right answer"
+    assert quick.startswith("25.0 ")
+    assert quick.endswith("INCOMPLETE (soft failed)")
+    assert rows(shown)["cifar10-pca, purified"][:5] == ["–"] * 5
+
+
 def test_what_explains_the_effect_is_drawn_as_it_was_measured() -> None:
     cells: dict[str, Any] = {
         "E1 and E5": {"clean": cell("1110", "1110", "1100"), "attacked": cell("0010", "0000", "1011")},

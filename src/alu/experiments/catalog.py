@@ -20,12 +20,13 @@ from alu.experiments import (
     table3,
     threats,
     timing,
+    whole_suite,
 )
 from alu.experiments.base import Experiment
 
 _MODULES = (
     table1, table2, table3, histogram, learning_rate, iterations, timing, logit_change, features, convergence,
-    pattern_cost, one_step, bpda, artefacts, threats, each_attack,
+    pattern_cost, one_step, bpda, artefacts, threats, each_attack, whole_suite,
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
 

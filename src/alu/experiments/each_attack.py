@@ -41,14 +41,14 @@ def cells(material: Material) -> list[Cell]:
     for purifier, readings in PURIFIERS.items():
         for reading in readings:
             for name in ("clean", "surrogate PGD-20", *NAMES):
-                run = partial(_cell, material, purifier, reading, name)
+                run = partial(alone, material, purifier, reading, name)
                 key = f"{purifier}, {reading}/{name}"
                 made.append(Cell(key, run, (CLASSIFIER, purifier), VERSIONS.get(name, 1)))
     return made
 
 
-def _cell(material: Material, purifier: str, reading: str, name: str) -> Found:
-    """Right (1), wrong (0) or rejected (2) for each image, and whether it was flagged."""
+def alone(material: Material, purifier: str, reading: str, name: str) -> Found:
+    """Right (1), wrong (0) or rejected (2) for each image, and whether it was flagged, under this attack alone."""
     defense = defended(material, CLASSIFIER, purifier, reading)
     clean = material.images("cifar10", "test", material.sizes["n"])
     same: dict[str, Any] = {"eps": EPS, "seed": material.seed}

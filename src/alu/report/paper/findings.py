@@ -168,3 +168,25 @@ def _case_three(cells: dict[str, Any]) -> str:
             if third:
                 parts.append(f"{key.split('/')[0].split(', ')[1]} {percent(share(third))}")
     return "Pattern's successes that are case 3: " + "; ".join(parts) + "." if parts else ""
+
+
+ALONE = {"clean": "clean", "pgd-20 on f": "PGD-20 on f, paper protocol", "Decoy": "decoy alone", "Boost": "boost alone"}
+TOGETHER = {"standard": "all attacks, budget standard", "quick": "all attacks, budget quick"}
+
+
+def whole_suite(results: Results) -> list[Shown]:
+    """A row for each defence: clean, under what does not know it, under two attacks alone, and under all together."""
+    cells = results.cells("whole-suite")
+    rows = []
+    for place in dict.fromkeys(key.split("/")[0] for key in cells):
+        row = [place]
+        for name in ALONE:
+            found = cells.get(f"{place}/{name}")
+            row.append(percent(share(found["outcome"])) if found else "–")
+        for budget in TOGETHER:
+            found = cells.get(f"{place}/{budget}")
+            row.append(percent(share(found["adaptive"])) + incomplete(found) if found else "–")
+        rows.append(row)
+    header = ["purifier, reading", *ALONE.values(), *TOGETHER.values()]
+    note = "All attacks together in the standard protocol: right clean and right under each of them."
+    return [Table("Right answers, percent", header, rows or [["", *[NOTHING] * 6]], note)]

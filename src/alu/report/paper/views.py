@@ -25,4 +25,5 @@ VIEWS: dict[str, Callable[[Results], list[Shown]]] = {
     "artefacts": artefacts.artefacts,
     "threats": threats.threats,
     "each-attack": findings.each_attack,
+    "whole-suite": findings.whole_suite,
 }

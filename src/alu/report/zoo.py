@@ -18,10 +18,26 @@ def markdown(folder: Path = CARDS) -> str:
         "Generated from the cards in `src/alu/models/weights`; `make slow` measures every figure again. Load one with",
         '`alu.models.load("cifar10-standard")`; its card is `.card`. Weights are half precision, MIT.',
         "",
+        "| model | task | MB | first figure of its card | under PGD-20, 8/255 |",
+        "|---|---|---|---|---|",
     ]
-    for path in sorted(folder.glob("*.json")):
+    paths = sorted(folder.glob("*.json"))
+    for path in paths:
+        lines.append(_row(read_json(path), path.with_suffix(".safetensors").stat().st_size))
+    lines.append("")
+    for path in paths:
         lines += _card(read_json(path))
     return "\n".join(lines)
+
+
+def _row(card: dict[str, Any], size: int) -> str:
+    """One line of the overview: the figure that a card begins with, and what stands under attack."""
+    shares = {figure: value for figure, value in card["figures"].items() if isinstance(value, dict) and "n" in value}
+    first = next(iter(shares))
+    attacked = shares.get("PGD-20, 8/255")
+    stands = "–" if attacked is None else f"{attacked['percent']} % of {attacked['n']}"
+    name, said = card["name"], f"{first}: {shares[first]['percent']} % of {shares[first]['n']:,}"
+    return f"| [{name}](#{name}) | {card['task']} | {size / 1e6:.1f} | {said} | {stands} |"
 
 
 def _card(card: dict[str, Any]) -> list[str]:

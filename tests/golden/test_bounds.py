@@ -1,4 +1,4 @@
-"""Bounds that committed results must keep: each attack alone where it is meant to win, and what our searches cost."""
+"""Bounds that committed results must keep: attacks alone and together where they are meant to win, and what they cost."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from alu.storage import read_json
 from tests.conftest import ROOT
 
 CELLS: dict[str, dict[str, Any]] = read_json(ROOT / "results" / "each-attack.json")["cells"]
+TOGETHER: dict[str, dict[str, Any]] = read_json(ROOT / "results" / "whole-suite.json")["cells"]
 
 
 def cell(reading: str, attack: str, purifier: str = "cifar10-vae") -> dict[str, Any]:
@@ -45,6 +46,42 @@ def test_the_rare_case_is_most_of_what_pattern_finds(reading: str) -> None:
 @pytest.mark.parametrize("attack", ["Decoy", "Boost"])
 def test_who_knows_the_rule_turns_it_round(attack: str) -> None:
     assert cell("input", attack)["outcome"].count("1") <= 3
+
+
+def together(purifier: str, reading: str, attack: str, most: int = 200) -> str:
+    """Outcomes of whole-suite: 1 is right."""
+    found: dict[str, Any] = TOGETHER[f"{purifier}, {reading}/{attack}"]["found"]
+    outcome: str = found["adaptive"] if attack in ("standard", "quick") else found["outcome"]
+    assert found["n"] == len(outcome) == most
+    return outcome
+
+
+def right(outcome: str) -> float:
+    """In percent."""
+    return 100 * outcome.count("1") / len(outcome)
+
+
+PURIFIERS = pytest.mark.parametrize("purifier", ["cifar10-vae", "cifar10-pca"])
+
+
+@PURIFIERS
+def test_two_hundred_images_and_an_attacker_who_knows_nothing_or_the_rule(purifier: str) -> None:
+    assert right(together(purifier, "input", "pgd-20 on f")) >= 85
+    for attack in ("Decoy", "Boost"):
+        assert right(together(purifier, "input", attack)) <= 3
+
+
+@pytest.mark.parametrize(
+    ("purifier", "reading", "most"),
+    [
+        ("cifar10-vae", "input", 2), ("cifar10-vae", "purified", 2), ("cifar10-vae", "reconstruction", 5),
+        ("cifar10-pca", "input", 2), ("cifar10-pca", "purified", 2),
+    ],
+)  # fmt: skip
+def test_the_whole_suite_leaves_next_to_nothing(purifier: str, reading: str, most: int) -> None:
+    standard = right(together(purifier, reading, "standard"))
+    assert standard <= most
+    assert abs(right(together(purifier, reading, "quick", 60)) - standard) <= 5
 
 
 def test_our_search_costs_little_more_than_its_passes() -> None:

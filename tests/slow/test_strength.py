@@ -25,7 +25,7 @@ from tests.golden.test_strength import (
 pytestmark = pytest.mark.slow
 # The ResNet-18 costs 14 times as much as the ResNet-20: `make slow` has 75 minutes and asks fewer images of it. The lab
 # log has the figures on 200; ALU_IMAGES=200 measures them again, in three hours on two cores.
-FEW = int(os.environ.get("ALU_IMAGES", "40"))
+FEW = int(os.environ.get("ALU_IMAGES", "24"))
 every_eps = pytest.mark.parametrize("eps", [0.5 / 255, 1 / 255, 2 / 255])
 
 

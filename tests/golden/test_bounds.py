@@ -1,4 +1,4 @@
-"""Bounds that committed results must keep: attacks alone and together where they are meant to win, and what they cost."""
+"""Bounds that committed results must keep: attacks alone and together where they should win, and what they cost."""
 
 from __future__ import annotations
 

@@ -96,9 +96,10 @@ def histogram(
         )
     if threshold is not None:
         at = axes.across(threshold)
+        which = "" if other is None else "dashed: "
         parts.append(
             f'<line x1="{at:.1f}" x2="{at:.1f}" y1="6" y2="{axes.down(0):.1f}" stroke="{INK}" stroke-dasharray="4 3"/>'
-            f'<text x="{at + 5:.1f}" y="17">flagged above {threshold:.3g}</text>'
+            f'<text x="{at + 5:.1f}" y="17">{which}flagged above {threshold:.3g}</text>'
         )
     if other is not None:
         name, value = other
@@ -109,7 +110,7 @@ def histogram(
         place, anchor = (min(both) - 5, "end") if left else (max(both) + 5, "start")
         parts.append(
             f'<line x1="{at:.1f}" x2="{at:.1f}" y1="24" y2="{axes.down(0):.1f}" stroke="{INK}" stroke-dasharray="1 3"/>'
-            f'<text x="{place:.1f}" y="33" text-anchor="{anchor}">{escape(name)} {value:.3g}</text>'
+            f'<text x="{place:.1f}" y="33" text-anchor="{anchor}">dotted: {escape(name)} {value:.3g}</text>'
         )
     return axes.drawn("histogram of the suspicion score", parts)
 

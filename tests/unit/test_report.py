@@ -226,6 +226,19 @@ def test_points_of_the_charts_equal_the_result(tmp_path: Path) -> None:
     assert [sum(counts) for counts in found.counts] == pooled
 
 
+def test_a_heading_over_columns_stands_over_its_own(tmp_path: Path) -> None:
+    page(tmp_path, results.result(130))
+    heads = re.findall(r"<thead>(.*?)</thead>", (tmp_path / "report.html").read_text(encoding="utf-8"))
+    found: dict[str, list[str]] = {}
+    for over, head in (rows for rows in (head.split("</tr>")[:2] for head in heads) if rows[1]):
+        columns = re.findall(r"<th>([^<]*)", head)
+        for span, name in re.findall(r'colspan="(\d+)">([^<]*)<', over):
+            found[name], columns = columns[: int(span)], columns[int(span) :]
+        assert columns == []
+    assert found["right on the same images"] == ["bare classifier", "purifier alone", "blur instead"]
+    assert found["cost"] == ["median distance", "seconds", "passes per image"]
+
+
 def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
     shown = [results.result(60), results.result(60, 1, "other & co", "abstain"), results.result(40)]
     found = page(tmp_path, *shown)

@@ -103,7 +103,7 @@ def attacks(key: str, result: Result) -> str:
         "seconds",
         "passes per image<small>forward</small><small>backward</small>",
     ]
-    groups = [("", 1), ("the defence", 6 + steady), ("right on the same images", 3), ("cost", 3)]
+    groups = [("", 1), ("the defence", 5 + steady), ("right on the same images", 3), ("cost", 3)]
     return table(header, rows, groups, dense=True)
 
 

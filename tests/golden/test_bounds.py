@@ -10,6 +10,7 @@ from alu.storage import read_json
 from tests.conftest import ROOT
 
 CELLS: dict[str, dict[str, Any]] = read_json(ROOT / "results" / "each-attack.json")["cells"]
+TABLE2: dict[str, dict[str, Any]] = read_json(ROOT / "results" / "table2.json")["cells"]
 TOGETHER: dict[str, dict[str, Any]] = read_json(ROOT / "results" / "whole-suite.json")["cells"]
 
 
@@ -82,6 +83,12 @@ def test_the_whole_suite_leaves_next_to_nothing(purifier: str, reading: str, mos
     standard = right(together(purifier, reading, "standard"))
     assert standard <= most
     assert abs(right(together(purifier, reading, "quick", 60)) - standard) <= 5
+
+
+def test_the_suite_is_as_strong_as_autoattack_on_a_robust_classifier() -> None:
+    union, autoattack = (TABLE2[f"cifar10-at/{cell}"]["found"] for cell in ("adaptive, bare", "autoattack on f"))
+    assert union["n"] == autoattack["n"] == 100
+    assert right(union["adaptive"]) <= right(autoattack["bare"]) + 1
 
 
 def test_our_search_costs_little_more_than_its_passes() -> None:

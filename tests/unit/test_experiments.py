@@ -13,7 +13,7 @@ from alu.evaluation.run import other_networks
 from alu.evaluation.subject import Subject
 from alu.experiments import artefacts, features, logit_change, one_step, pattern_cost
 from alu.experiments.catalog import EXPERIMENTS
-from alu.experiments.descents import at_each, image_sets
+from alu.experiments.descents import CLASSIFIERS, at_each, image_sets
 from alu.experiments.material import Material, Shown
 from alu.experiments.unions import as_dataset, union
 from alu.experiments.verdicts import digits, verdicts
@@ -125,13 +125,19 @@ def test_a_descent_gives_what_each_number_of_steps_gives() -> None:
         alone = LatentVAE("cifar10-vae", steps=count, lr=1e-2, schedule="constant")
         torch.testing.assert_close(output, alone(images))
     found = at_each(material, whole, "test", [0, 4])
-    assert set(found["clean"]["4"]) == {"purified", "input", "reconstruction"}
-    nothing = found["pgd-20 on f(D(E))"]["0"]["reconstruction"]
-    assert nothing["flagged"] == "0" * 12, "without steps nothing changes, so nothing is flagged"
-    shown = image_sets(material)["pgd-20 on f"]
-    assert found["pgd-20 on f"]["4"]["purified"] == digits(
-        material.classifier("cifar10-standard")(whole(shown.images)).argmax(1) == shown.labels
-    )
+    for classifier in CLASSIFIERS:
+        row = found[classifier]
+        assert set(row["clean"]["4"]) == {"purified", "input", "reconstruction"}
+        nothing = row["pgd-20 on f(D(E))"]["0"]["reconstruction"]
+        assert nothing["flagged"] == "0" * 12, "without steps nothing changes, so nothing is flagged"
+        assert nothing["score / threshold"] == [0, 0, 0]
+        for kind, shown in image_sets(material, classifier, 12).items():
+            assert row[kind]["4"]["purified"] == digits(
+                material.classifier(classifier)(whole(shown.images)).argmax(1) == shown.labels
+            )
+            moved = row[kind]["4"]["input"]
+            assert all(score > 0 for score in moved["score / threshold"])
+            assert (moved["flagged"].count("1") > 6) <= (moved["score / threshold"][1] > 1), "the median is flagged"
 
 
 def test_cases_of_logit_changes_add_up() -> None:

@@ -10,10 +10,12 @@ import torch.nn.functional as F
 
 from alu.defense import batched_logits
 from alu.experiments.base import Cell, Experiment, Found
-from alu.experiments.descents import CLASSIFIER, VAE, image_sets
+from alu.experiments.descents import VAE, image_sets
 from alu.experiments.iterations import COUNTS
 from alu.experiments.material import Material
 from alu.purifiers import LatentVAE
+
+CLASSIFIER = "cifar10-standard"
 
 
 def cells(material: Material) -> list[Cell]:
@@ -28,7 +30,7 @@ def _cell(material: Material, kind: str) -> Found:
     and the cosine between the estimated logit change (purified minus attacked) and the true one (clean minus attacked).
     """
     counts = [count for count in COUNTS if count <= material.sizes["steps"]]
-    clean, shown = (image_sets(material)[which] for which in ("clean", kind))
+    clean, shown = (image_sets(material, CLASSIFIER, material.sizes["n"])[which] for which in ("clean", kind))
     purifier = LatentVAE(VAE, steps=counts[-1], lr=1e-2, schedule="constant").to(material.device)
     classifier = material.classifier(CLASSIFIER)
     before, truly = batched_logits(classifier, shown.images), batched_logits(classifier, clean.images)

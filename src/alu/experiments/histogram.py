@@ -9,11 +9,12 @@ from alu.attacks import AutoAttack
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.detectors import LogitShift
 from alu.experiments.base import Cell, Experiment, Found
-from alu.experiments.descents import CLASSIFIER, VAE, image_sets
+from alu.experiments.descents import VAE, image_sets
 from alu.experiments.material import Material, Shown
 from alu.experiments.unions import EPS, defended
 from alu.experiments.verdicts import evidence
 
+CLASSIFIER = "cifar10-standard"
 KINDS = (
     "train",
     "calibration",
@@ -45,7 +46,7 @@ def _shown(material: Material, kind: str) -> Shown:
         # It leaves alone what is wrong already: a detector is not to be blamed for clean images.
         moved = (shown.images != clean.images).flatten(1).any(1)
         return Shown(f"{shown.key}, moved", shown.images[moved], shown.labels[moved])
-    return image_sets(material)[kind]
+    return image_sets(material, CLASSIFIER, material.sizes["n"])[kind]
 
 
 def _scores(material: Material, kind: str) -> Found:

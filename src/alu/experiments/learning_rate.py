@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from alu.experiments.base import Cell, Experiment, Found
-from alu.experiments.descents import CLASSIFIER, VAE, at_each
+from alu.experiments.descents import CLASSIFIERS, VAE, at_each
 from alu.experiments.material import Material
 from alu.purifiers import LatentVAE
 
@@ -20,7 +20,7 @@ def cells(material: Material) -> list[Cell]:
     for rate in QUICK if material.sizes["rates"] == len(QUICK) else RATES:
         for solver, objective in (*(("gd", objective) for objective in OBJECTIVES), ("adam", "sse")):
             run = partial(_cell, material, solver, objective, rate)
-            made.append(Cell(f"{solver}, {objective}, {rate:g}", run, (CLASSIFIER, VAE)))
+            made.append(Cell(f"{solver}, {objective}, {rate:g}", run, (*CLASSIFIERS, VAE)))
     return made
 
 

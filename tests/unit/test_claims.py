@@ -111,7 +111,7 @@ def test_bounds_and_comparisons_have_three_answers() -> None:
 def stepped(near: str, far: str) -> Results:
     found = {"50": near, "200": far}
     rows = {count: {"reconstruction": {"all flagged": digits, "alu": digits}} for count, digits in found.items()}
-    return results(iterations={"encoder": {"solver": "Adam", "pgd-20 on f(D(E))": rows}})
+    return results(iterations={"encoder": {"solver": "Adam", steps.PAPERS: {"pgd-20 on f(D(E))": rows}}})
 
 
 def test_fifty_steps() -> None:
@@ -128,7 +128,7 @@ def rates(small: str, large: str) -> Results:
     for setting in ("gd, sse", "gd, mse", "gd, norm", "adam, sse"):
         for rate, digits in (("1e-05", "0" * 100), ("0.0001", small), ("0.01", large)):
             row = {"100": {"reconstruction": {"all flagged": digits}}}
-            cells[f"{setting}, {rate}"] = {"pgd-20 on f(D(E))": row}
+            cells[f"{setting}, {rate}"] = {steps.PAPERS: {"pgd-20 on f(D(E))": row}}
     return Results({"learning-rate": made("learning-rate", **cells)})
 
 

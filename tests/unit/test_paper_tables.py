@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from alu.report.paper import artefacts, findings, plots, tables, threats
+from alu.report.paper import artefacts, findings, sweeps, tables, threats
 from alu.report.paper.results import Results
 from alu.report.paper.said import said
-from alu.report.paper.shape import Table
+from alu.report.paper.shape import Chart, Table
 from tests.unit.test_claims import made
 
 
@@ -164,16 +164,38 @@ def test_what_explains_the_effect_is_drawn_as_it_was_measured() -> None:
     assert rows(listed)["E5 attacks on f that succeeded, ALU right"][0].startswith("50.0 ")
 
 
+ONE = {"purified": "1", **{reading: {"alu": "1", "all flagged": "1", "flagged": "0"} for reading in sweeps.READINGS}}
+ATTACKED = ("clean", "pgd-20 on f", "pgd-20 on f(D(E))")
+
+
 def test_iterations_draw_the_papers_points_in_grey() -> None:
-    one = {"purified": "1", **{reading: {"alu": "1", "all flagged": "1", "flagged": "0"} for reading in plots.READINGS}}
-    kinds = ("clean", "pgd-20 on f", "pgd-20 on f(D(E))")
-    found = {"solver": "Adam", **{kind: {"0": one, "20": one} for kind in kinds}}
-    drawn, plain, *shown = plots.iterations(Results({"iterations": made("iterations", encoder=found)}))
-    assert 'data-key="paper/attacked/0"' in drawn.html()
-    assert 'data-value="0.0863"' in drawn.html()
+    by = {kind: {"0": ONE, "20": ONE} for kind in ATTACKED}
+    found = {"solver": "Adam", "n": 1, "cifar10-unified": by, "cifar10-at": by}
+    cells = {"encoder": found, "sampled": found}
+    drawn = sweeps.iterations(Results({"iterations": made("iterations", **cells)}))
+    first, plain, *_ = charts = [shown for shown in drawn if isinstance(shown, Chart)]
+    assert 'data-key="paper/attacked/0"' in first.html()
+    assert 'data-value="0.0863"' in first.html()
     assert "paper/" not in plain.html(), "whose figures fit the reconstruction reading"
     assert 'data-key="clean, if none were flagged/0"' in plain.html()
-    assert len(shown) == 2, "a table for each reading"
+    assert len(charts) == 6, "two of each classifier from the encoder, and two of the paper's own from elsewhere"
+    assert sum("paper/" in shown.html() for shown in charts) == 2, "and on the paper's own classifier"
+    assert len(drawn) - len(charts) == 8, "a table for each start, classifier and reading"
+
+
+def test_all_rates_are_in_one_figure_and_each_solver_in_the_papers_axes() -> None:
+    by = {kind: {"50": ONE} for kind in ATTACKED}
+    found = {"n": 1, "cifar10-unified": by, "cifar10-at": by}
+    cells = {f"{setting}, {rate}": found for setting in sweeps.SETTINGS for rate in ("0.0001", "1")}
+    drawn = sweeps.learning_rate(Results({"learning-rate": made("learning-rate", **cells)}))
+    first, _, near, *_ = charts = [shown for shown in drawn if isinstance(shown, Chart)]
+    assert len(charts) == 2 + 4 + 2
+    assert all(f'data-key="{setting}/1.0"' in first.html() for setting in sweeps.SETTINGS)
+    assert 'data-key="paper/detected/0.0001"' in first.html()
+    assert 'data-key="attacked, deployed/0.0001"' in near.html()
+    assert 'data-key="attacked, deployed/1.0"' not in near.html(), "the paper's axis ends at 0.01"
+    (table, *_) = (shown for shown in drawn if isinstance(shown, Table))
+    assert len(rows(table)) == 8
 
 
 def test_a_terminal_is_told_of_empty_cells() -> None:

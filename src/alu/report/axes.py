@@ -48,6 +48,17 @@ def log_shares(low: float = 0.001) -> Scale:
     return Scale(low, 1.0, tuple(tick for tick in ticks if tick[0] >= low), log=True)
 
 
+def steps(most: int) -> Scale:
+    """Numbers of latent steps."""
+    ticks = tuple((float(tick), str(tick)) for tick in (0, 20, 50, 100, 200, 500, 1000) if tick <= most)
+    return Scale(0.0, float(most), ticks if most <= 200 else tuple(tick for tick in ticks if tick[0] not in (20, 50)))
+
+
+def powers(low: int, high: int) -> Scale:
+    """Powers of ten, each as wide as the next."""
+    return Scale(10.0**low, 10.0**high, tuple((10.0**power, f"1e{power}") for power in range(low, high + 1)), log=True)
+
+
 def ordinal(labels: Sequence[str]) -> Scale:
     """Labels at equal distances, at 0, 1, 2 …"""
     return Scale(-0.3, len(labels) - 0.7, tuple((float(at), label) for at, label in enumerate(labels)))

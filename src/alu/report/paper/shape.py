@@ -78,3 +78,8 @@ def percent(share: Share | None) -> str:
 def said_by_the_paper(value: float | None) -> str:
     """A percentage of the paper's."""
     return "–" if value is None else f"paper {value:g}"
+
+
+def nothing(title: str) -> Table:
+    """In place of what has not been measured."""
+    return Table(title, ["", ""], [["", "not measured yet"]])

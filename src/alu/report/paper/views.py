@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from alu.report.paper import artefacts, findings, plots, tables, threats
+from alu.report.paper import artefacts, findings, plots, sweeps, tables, threats
 from alu.report.paper.results import Results
 from alu.report.paper.shape import Shown
 
@@ -13,8 +13,8 @@ VIEWS: dict[str, Callable[[Results], list[Shown]]] = {
     "table2": tables.table2,
     "table3": tables.table3,
     "histogram": plots.scores,
-    "learning-rate": plots.learning_rate,
-    "iterations": plots.iterations,
+    "learning-rate": sweeps.learning_rate,
+    "iterations": sweeps.iterations,
     "timing": findings.timing,
     "logit-change": findings.logit_change,
     "features": findings.features,

@@ -6,6 +6,8 @@ from alu.report.paper.judging import FAILS, Verdict, at_least, at_most, gain, wh
 from alu.report.paper.results import MissingCellError, Results, share
 from alu.report.paper.shape import percent
 
+PAPERS = "cifar10-unified"
+"""The classifier of the paper's ablations."""
 SMALLEST = 1e-4
 """The smallest rate that the paper tried; ours go further down, to where nothing moves."""
 
@@ -13,7 +15,7 @@ SMALLEST = 1e-4
 def fifty(results: Results) -> Verdict:
     """What 200 steps give beyond 50."""
     cell = results.need("iterations", "encoder")
-    found = cell["pgd-20 on f(D(E))"]
+    found = cell[PAPERS]["pgd-20 on f(D(E))"]
     if "50" not in found or "200" not in found:
         raise MissingCellError("iterations")
     parts, converged = [], []
@@ -24,7 +26,7 @@ def fifty(results: Results) -> Verdict:
         two = f"N = 50 {percent(share(near))}, N = 200 {percent(share(far))}"
         parts.append(f"{name}: {two}, gained {more.shown('+.1%')}")
     useful = at_least(share(found["50"]["reconstruction"]["all flagged"]), 0.2)
-    words = f"PGD-20 on f(D(E)), reconstruction, encoder start, {cell['solver']}; " + "; ".join(parts)
+    words = f"{PAPERS}, PGD-20 on f(D(E)), reconstruction, encoder start, {cell['solver']}; " + "; ".join(parts)
     rule = ". To hold: no more than 3 points are gained after 50 steps, and what is there is above chance."
     return Verdict(whole([*converged, useful]), words + rule)
 
@@ -37,7 +39,7 @@ def small_rate(results: Results) -> Verdict:
         for key, cell in cells.items():
             rate = float(key.rsplit(", ", 1)[1])
             if key.startswith(f"{setting}, ") and rate >= SMALLEST:
-                (row,) = cell["pgd-20 on f(D(E))"].values()
+                (row,) = cell[PAPERS]["pgd-20 on f(D(E))"].values()
                 by[rate] = row["reconstruction"]["all flagged"]
         if SMALLEST not in by or len(by) < 2:
             raise MissingCellError("learning-rate")
@@ -47,6 +49,6 @@ def small_rate(results: Results) -> Verdict:
         if works:
             found.append(at_most(gain(by[best], by[SMALLEST]), 0.03))
         parts.append(f"{setting}: {two}" + ("" if works else " (not above chance: not counted)"))
-    words = "PGD-20 on f(D(E)), reconstruction, if all were flagged; " + "; ".join(parts)
+    words = f"{PAPERS}, PGD-20 on f(D(E)), reconstruction, if all were flagged; " + "; ".join(parts)
     rule = ". To hold: wherever ALU is above chance, no larger rate is better by more than 3 points."
     return Verdict(whole(found) if found else FAILS, words + rule)

@@ -121,6 +121,20 @@ def test_each_attack_alone() -> None:
     assert isinstance(shown, Table)
     assert "input 50.0" in shown.note
     assert "abstain 0.0" in shown.note
+    assert "decoy" not in shown.note
+
+
+def test_what_decoy_broke_was_flagged_or_not() -> None:
+    cells = {
+        "cifar10-vae, input/clean": {"outcome": "1110"},
+        "cifar10-vae on cifar10-at, input/clean": {"outcome": "11110"},
+        "cifar10-vae on cifar10-at, input/Decoy": {"outcome": "00010", "flagged": "10111"},
+    }
+    plain, robust = findings.each_attack(Results({"each-attack": made("each-attack", **cells)}))
+    assert isinstance(plain, Table)
+    assert isinstance(robust, Table)
+    assert [row[0] for row in plain.rows] == ["clean"], "another system's rows are not its own"
+    assert "decoy broke, flagged: input 66.7 [20.8, 93.9] n=3." in robust.note, "two of three that were right clean"
 
 
 def test_all_attacks_together() -> None:

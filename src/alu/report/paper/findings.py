@@ -136,16 +136,17 @@ def each_attack(results: Results) -> list[Shown]:
     keys = [key.split("/") for key in cells]
     made: list[Shown] = []
     for purifier in dict.fromkeys(place.split(", ")[0] for place, _ in keys):
-        readings = list(dict.fromkeys(place.split(", ")[1] for place, _ in keys if place.startswith(purifier)))
+        readings = list(dict.fromkeys(place.split(", ")[1] for place, _ in keys if place.startswith(f"{purifier}, ")))
         rows = []
-        for name in dict.fromkeys(name for place, name in keys if place.startswith(purifier)):
+        for name in dict.fromkeys(name for place, name in keys if place.startswith(f"{purifier}, ")):
             row = [name]
             for reading in readings:
                 found = cells.get(f"{purifier}, {reading}/{name}")
                 row.append(_resisted(found, reading) if found else "–")
             rows.append(row)
         header = ["attack", *(f"{reading}, resisted" if reading == "abstain" else reading for reading in readings)]
-        note = _case_three({key: found for key, found in cells.items() if key.startswith(purifier)})
+        own = {key: found for key, found in cells.items() if key.startswith(f"{purifier}, ")}
+        note = " ".join(filter(None, (_case_three(own), _flagged_broken(own))))
         made.append(Table(f"{purifier}: right answers, percent (abstain: right or rejected)", header, rows, note))
     return made or [Table("Each attack", ["", ""], [["", NOTHING]])]
 
@@ -168,6 +169,19 @@ def _case_three(cells: dict[str, Any]) -> str:
             if third:
                 parts.append(f"{key.split('/')[0].split(', ')[1]} {percent(share(third))}")
     return "Pattern's successes that are case 3: " + "; ".join(parts) + "." if parts else ""
+
+
+def _flagged_broken(cells: dict[str, Any]) -> str:
+    """Of the images that decoy broke, how many were flagged: answered by the class whose logit rose most."""
+    parts = []
+    for key, found in cells.items():
+        clean, (place, name) = cells.get(key.replace("/Decoy", "/clean")), key.split("/")
+        reading = place.rsplit(", ", 1)[1]
+        if name == "Decoy" and clean and reading in ("input", "reconstruction"):
+            broken = where(where(found["flagged"], clean["outcome"]), where(found["outcome"], clean["outcome"]), "0")
+            if broken:
+                parts.append(f"{reading} {percent(share(broken))}")
+    return "Of the images that decoy broke, flagged: " + "; ".join(parts) + "." if parts else ""
 
 
 ALONE = {"clean": "clean", "pgd-20 on f": "PGD-20 on f, paper protocol", "Decoy": "decoy alone", "Boost": "boost alone"}

@@ -205,15 +205,24 @@ def test_table_two() -> None:
     assert answers.several_attacks(table2(standard=rows(GOOD, BAD, HALF))).verdict == OBLIVIOUS
     assert answers.several_attacks(table2(standard=rows(GOOD, BAD, GOOD))).verdict == HOLDS
     assert answers.several_attacks(table2(standard=rows(HALF, BAD, HALF))).verdict == FAILS
-    assert answers.helps_robust(table2(at=rows(HALF, HALF, BAD, HALF))).verdict == FEW, "equal is not yet worse"
-    assert answers.helps_robust(table2(at=rows(BAD, HALF, BAD, HALF))).verdict == FAILS
-    assert answers.helps_robust(table2(at=rows(GOOD, HALF, BAD, HALF))).verdict == OBLIVIOUS
-    assert answers.helps_robust(table2(at=rows(GOOD, HALF, GOOD, HALF))).verdict == HOLDS
     plain = rows(HALF, BAD, BAD)
     assert answers.unified_better(table2(unified=rows(GOOD, BAD, BAD), standard=plain)).verdict == OBLIVIOUS
     assert answers.unified_better(table2(unified=rows(GOOD, BAD, HALF), standard=plain)).verdict == HOLDS
     assert answers.unified_better(table2(unified=plain, standard=rows(GOOD, BAD, BAD))).verdict == FAILS
     assert answers.unified_better(table2(unified=plain, standard=plain)).verdict == FEW
+
+
+def test_help_for_robust_classifiers_is_ten_points_on_each_of_them() -> None:
+    little, some = "1" * 43 + "0" * 57, "1" * 52 + "0" * 48
+    for alu, union, verdict in (
+        (HALF, BAD, FAILS), (little, BAD, FAILS), (some, BAD, FEW), (GOOD, BAD, OBLIVIOUS), (GOOD, GOOD, HOLDS),
+    ):  # fmt: skip
+        assert answers.helps_robust(table2(at=rows(alu, HALF, union, HALF))).verdict == verdict
+    helped = rows(GOOD, HALF, GOOD, HALF)
+    told = answers.helps_robust(table2(at=helped, mart=rows(HALF, HALF, BAD, HALF)))
+    assert told.verdict == FAILS, "one that is not helped is one too many"
+    assert "cifar10-mart, PGD-20 on f: bare 40.0" in told.evidence
+    assert judged(table2(mart=helped))["ALU helps adversarially trained classifiers too"][1].verdict == UNKNOWN
 
 
 def test_a_union_that_lacks_an_attack_proves_nothing() -> None:

@@ -78,40 +78,52 @@ def several_attacks(results: Results) -> Verdict:
     return _stamped(Verdict(verdict, only + "; ".join(parts) + rule), stamp)
 
 
+ROBUST = ("at", "trades", "fat", "gairat", "mart")
+LIFT = 0.1
+"""What counts as help: the paper reports 21 to 48 points under PGD-20 on CIFAR-10."""
+
+
 def helps_robust(results: Results) -> Verdict:
-    """The gain on the adversarially trained classifier."""
-    key = "cifar10-at"
-    bare, stamp = results.standing(key, "bare"), results.unfinished(key, "bare")
-    parts, found = [f"every attack together: bare {percent(share(bare))}"], {}
-    for reading in READINGS:
-        union = results.standing(key, reading)
-        stamp = stamp or results.unfinished(key, reading)
-        parts.append(f"with ALU, {reading} {percent(share(union))}")
-        clear = []
-        for on in ("f", "f(D(E))"):
-            cell = results.need("table2", f"{key}/pgd-20 on {on}")
-            if on == "f":  # whose attacker does not know the defence
-                clear.append(better(cell[reading]["alu"], cell["bare"]))
-            alone, with_alu = share(cell["bare"]), share(cell[reading]["alu"])
-            parts.append(f"PGD-20 on {on}, {reading}: bare {percent(alone)}, ALU {percent(with_alu)}")
-        n = min(len(union), len(bare))
-        found[reading] = first_of([better(union[:n], bare[:n]) or False], clear)
-    verdict, only = by_reading(found)
+    """The gain on every adversarially trained classifier whose row has been measured, the first of them at least."""
+    parts, stamps = [], []
+    strict: dict[str, list[bool | None]] = {reading: [] for reading in READINGS}
+    lenient: dict[str, list[bool | None]] = {reading: [] for reading in READINGS}
+    measured = [name for name in ROBUST if results.found("table2", f"cifar10-{name}/adaptive, reconstruction")]
+    for name in dict.fromkeys((ROBUST[0], *measured)):
+        key = f"cifar10-{name}"
+        bare = results.standing(key, "bare")
+        said = {"every attack together": [f"bare {percent(share(bare))}"]}
+        stamps.append(results.unfinished(key, "bare"))
+        for reading in READINGS:
+            for on in ("f", "f(D(E))"):
+                cell = results.need("table2", f"{key}/pgd-20 on {on}")
+                said.setdefault(f"PGD-20 on {on}", [f"bare {percent(share(cell['bare']))}"]).append(
+                    f"{reading} {percent(share(cell[reading]['alu']))}"
+                )
+                if on == "f":  # whose attacker does not know the defence
+                    lenient[reading].append(at_least(gain(cell[reading]["alu"], cell["bare"]), LIFT))
+            union = results.standing(key, reading)
+            stamps.append(results.unfinished(key, reading))
+            said["every attack together"].append(f"{reading} {percent(share(union))}")
+            strict[reading].append(at_least(_among(union, bare), LIFT))
+        parts += [f"{key}, {attack}: {', '.join(figures)}" for attack, figures in said.items()]
+    verdict, only = by_reading({reading: first_of(strict[reading], lenient[reading]) for reading in READINGS})
     rule = (
-        ". To hold: ALU is right more often than the bare classifier, by the sign test, under every attack together; "
-        "for the oblivious only, under PGD-20 on f."
+        f". To hold: a gain of at least {100 * LIFT:.0f} points over each bare classifier under every attack "
+        "together; for the oblivious only, under PGD-20 on f."
     )
-    return _stamped(Verdict(verdict, only + "; ".join(parts) + rule), stamp)
+    return _stamped(Verdict(verdict, only + "; ".join(parts) + rule), next(filter(None, stamps), ""))
 
 
 def unified_better(results: Results) -> Verdict:
     """Unified beside plug-in, on the same images."""
     parts, found = [], []
-    for column in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))"):
+    for column in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))", "autoattack on f(D(E))"):
         two = [results.need("table2", f"cifar10-{name}/{column}")["reconstruction"]["alu"]
                for name in ("unified", "standard")]  # fmt: skip
         found.append(better(*two))
-        parts.append(f"{column}: unified {percent(share(two[0]))}, plug-in {percent(share(two[1]))}")
+        word = {True: "better", False: "worse", None: "not told apart"}[found[-1]]
+        parts.append(f"{column}: unified {percent(share(two[0]))}, plug-in {percent(share(two[1]))} ({word})")
     names = ("cifar10-unified", "cifar10-standard")
     unions = [results.standing(name, "reconstruction") for name in names]
     stamp = next(filter(None, (results.unfinished(name, "reconstruction") for name in names)), "")

@@ -28,6 +28,14 @@ def test_a_table_a_file_and_a_page(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "results" / "quick" / "one-step.json").read_text())["cells"] == before
 
 
+def test_one_cell_of_an_experiment(tmp_path: Path) -> None:
+    done = alu(tmp_path, "reproduce", "one-step", "--quick", "--only", "10*")
+    assert done.code == 0, done.err
+    result = json.loads((tmp_path / "results" / "quick" / "one-step.json").read_text())
+    assert list(result["cells"]) == ["10 outputs"]
+    assert not result["complete"]
+
+
 def test_the_list_names_every_experiment(tmp_path: Path) -> None:
     done = alu(tmp_path, "reproduce", "list")
     assert done.code == 0
@@ -40,6 +48,8 @@ def test_the_list_names_every_experiment(tmp_path: Path) -> None:
     [
         (["tabel2"], "There is no experiment 'tabel2'. Did you mean table2"),
         (["timing", "--device", "cuda:9"], "There is no device 'cuda:9'"),
+        (["one-step", "--only", "cifar*"], "one-step has no cell 'cifar*'"),
+        (["all", "--only", "cifar*"], "--only chooses among the cells of one experiment"),
     ],
 )
 def test_wrong_words(tmp_path: Path, words: list[str], sentence: str) -> None:

@@ -27,7 +27,7 @@ PROMISED = {
         "pictures",
     ],
     "report": ["--help", "--out", "results"],
-    "reproduce": ["--device", "--fresh", "--help", "--out", "--quick", "--root", "--seed", "name"],
+    "reproduce": ["--device", "--fresh", "--help", "--only", "--out", "--quick", "--root", "--seed", "name"],
     "train": [
         "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "--start", "name",
     ],

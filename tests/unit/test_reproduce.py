@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from alu import models
-from alu.errors import DataError, StorageError
+from alu.errors import DataError, StorageError, UsageError
 from alu.experiments.base import Cell, Experiment
 from alu.experiments.catalog import EXPERIMENTS
 from alu.experiments.material import Material
@@ -58,6 +58,20 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     assert not result["complete"]
     reproduce(toy.experiment(), out, fresh=True)
     assert toy.runs == {"first": 2, "second": 2}
+
+
+def test_only_some_cells_are_measured_and_the_others_stay(tmp_path: Path) -> None:
+    toy, out = Counted(), tmp_path / "toy.json"
+    some = reproduce(toy.experiment(), out, only="s*")
+    assert toy.runs == {"second": 1}
+    assert not some["complete"]
+    reproduce(toy.experiment(), out, only="first")
+    assert toy.runs == {"first": 1, "second": 1}
+    assert list(read(out)["cells"]) == ["first", "second"], "in the experiment's order"
+    assert reproduce(toy.experiment(), out, only="first", fresh=True)["cells"]["second"] == some["cells"]["second"]
+    assert toy.runs == {"first": 2, "second": 1}
+    with pytest.raises(UsageError, match=r"toy has no cell 'secund'. Did you mean second"):
+        reproduce(toy.experiment(), out, only="secund")
 
 
 def test_a_long_cell_has_a_folder_that_an_interruption_leaves(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from alu.cli.options import Device, Seed, checked_device
 from alu.cli.stages import stages
-from alu.errors import AluError
+from alu.errors import AluError, UsageError
 
 
 class InterruptedExperimentError(AluError):
@@ -30,6 +31,9 @@ def reproduce(
     root: Annotated[
         Path | None, typer.Option(help="Where the files of CIFAR-100 and tiny-ImageNet are; table2 uses them.")
     ] = None,
+    only: Annotated[
+        str, typer.Option(help="Only cells whose name matches, such as 'cifar10-at/*'; their names are in the JSON.")
+    ] = "*",
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is already there.")] = False,
     seed: Seed = 0,
     device: Device = "cpu",
@@ -47,6 +51,8 @@ def reproduce(
             sys.stdout.write(f"{experiment.name:<14} {experiment.title}. {experiment.question}\n")
         return
     chosen = list(EXPERIMENTS.values()) if name == "all" else [find(name)]
+    if name == "all" and only != "*":
+        raise UsageError("--only chooses among the cells of one experiment; it was given with all. Name one.")
     folder = out or Path("results") / ("quick" if quick else "")
     from alu.experiments.running import reproduce as run
     from alu.report.paper.page import write
@@ -60,11 +66,11 @@ def reproduce(
             with stages() as watch:
                 result = run(
                     experiment, folder / f"{experiment.name}.json", quick=quick, seed=seed, device=where, root=root,
-                    fresh=fresh, watch=watch,
+                    fresh=fresh, only=only, watch=watch,
                 )  # fmt: skip
             sys.stdout.write(said(Results.open(folder), experiment.name) + "\n")
             _say_kept(before, result, folder)
-            empty = empty or not result["complete"]
+            empty = empty or any("absent" in cell for key, cell in result["cells"].items() if fnmatchcase(key, only))
     except KeyboardInterrupt as error:
         raise InterruptedExperimentError(
             f"Interrupted. What was measured is in {folder}: run the same command again to go on."

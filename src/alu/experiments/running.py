@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +13,7 @@ from urllib.parse import quote
 import torch
 
 from alu import models
-from alu.errors import AluError, StorageError
+from alu.errors import AluError, StorageError, UsageError, nearest
 from alu.evaluation.result import checksum
 from alu.experiments.base import Cell, Experiment
 from alu.experiments.material import Material
@@ -32,14 +33,19 @@ def reproduce(
     device: torch.device | str = "cpu",
     root: Path | None = None,
     fresh: bool = False,
+    only: str = "*",
     watch: Watch = lambda *_: None,
 ) -> dict[str, Any]:
-    """Measure every cell that is not in `out` yet, write it after each one, and return all of it."""
+    """Measure every cell that is not in `out` yet and whose key matches `only`, write it after each one, and return all
+    that is there."""
     sizes = experiment.sizes(quick)
     kept_before = _known(experiment, out, sizes, seed, fresh)
     known = {} if fresh else kept_before
     material = Material(sizes, seed, device, root, watch)
-    cells = experiment.cells(material)
+    every = experiment.cells(material)
+    cells = [cell for cell in every if fnmatchcase(cell.key, only)]
+    if not cells:
+        raise UsageError(f"{experiment.name} has no cell {only!r}. {nearest(only, [cell.key for cell in every])}")
     work = out.with_name(f"{out.name}.work")
     result: dict[str, Any] = {
         "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,
@@ -57,7 +63,9 @@ def reproduce(
         write(out, {**result, "cells": {**kept_before, **result["cells"]}}, seed)
         shutil.rmtree(material.work, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)
-    result["complete"] = all("found" in record for record in result["cells"].values())
+    found = {**kept_before, **result["cells"]}
+    result["cells"] = {cell.key: found[cell.key] for cell in every if cell.key in found}
+    result["complete"] = all("found" in result["cells"].get(cell.key, {}) for cell in every)
     write(out, result, seed)
     watch(experiment.name, len(cells), len(cells))
     return result

@@ -13,6 +13,7 @@ from alu.report.paper.judges import answers, attackers, changes, scores, steps
 from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
 from alu.report.paper.results import Results
+from tests.conftest import ROOT
 
 
 def made(experiment: str, **cells: Any) -> dict[str, Any]:
@@ -96,6 +97,17 @@ def test_logit_changes() -> None:
     assert changes.true_falls(changed("1" * 95 + "0" * 5, 1.0)).verdict == FEW
     assert changes.others_stay(changed("1", 1.0)).verdict == HOLDS
     assert changes.others_stay(changed("1", 4.0)).verdict == FAILS
+
+
+def test_evidence_is_figures_and_a_rule() -> None:
+    told = judging.Verdict(HOLDS, "In the input reading only. a: 1.5 % n=2; b: 2.0 %. To hold: 1 %; more. INCOMPLETE")
+    assert told.figures == ["In the input reading only", "a: 1.5 % n=2", "b: 2.0 %"]
+    assert told.rule == "To hold: 1 %; more. INCOMPLETE"
+    missing = judging.Verdict(UNKNOWN, "What is missing: table2.")
+    assert (missing.figures, missing.rule) == (["What is missing: table2"], "")
+    for claim, verdict in judged(Results.open(ROOT / "results")).values():
+        assert verdict.verdict == UNKNOWN or verdict.rule.startswith("To hold"), claim.name
+        assert all(verdict.figures)
 
 
 def test_bounds_and_comparisons_have_three_answers() -> None:

@@ -30,6 +30,8 @@ td small, th small { color: var(--soft); display: block; font-weight: 400; }
 td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); }
 .dense td.number { white-space: normal; } .dense td.number small { white-space: nowrap; }
 .claims td { white-space: normal; } .claims td:nth-child(2) { min-width: 9rem; font-weight: 600; }
+.figures { margin: 0 0 .3rem; padding-left: 1.1rem; } .figures li { max-width: none; margin: .1rem 0; }
+.partly { color: #96650a; }
 .high, .passed { color: var(--good); } .low, .failed { color: var(--bad); } .none { color: #aab; }
 .stamp { display: inline-block; border: 2px solid var(--bad); color: var(--bad); font-weight: 700; border-radius: 4px;
   padding: .1rem .6rem; margin: 0 .5rem .4rem 0; }

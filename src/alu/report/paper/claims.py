@@ -99,7 +99,8 @@ def markdown(results: Results) -> str:
     ]
     for claim, verdict in judged(results).values():
         lines += [f"## {claim.name}", "", f"The paper: {claim.says}", ""]
-        lines += [f"**{verdict.verdict.capitalize()}.** {verdict.evidence}", ""]
+        lines += [f"**{verdict.verdict.capitalize()}.**", "", *(f"- {figure}" for figure in verdict.figures), ""]
+        lines += [verdict.rule, ""] if verdict.rule else []
         lines += [f"Measured by {' and '.join(f'`alu reproduce {name}`' for name in verdict.read)}.", ""]
     return "\n".join(lines)
 

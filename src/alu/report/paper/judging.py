@@ -6,6 +6,7 @@ answers on the same images are compared by the sign test. In between there are t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ OBLIVIOUS = "holds only for attackers who do not know the defence"
 FAILS = "does not hold"
 FEW = "too few images to tell"
 UNKNOWN = "not measured yet"
+RULE = "To hold"
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,20 @@ class Verdict:
 
     verdict: str
     evidence: str
+    """Figures with "; " between them, then a sentence that begins with "To hold" and says what was asked for."""
     read: tuple[str, ...] = ()
     """The experiments it follows from."""
+
+    @property
+    def figures(self) -> list[str]:
+        """The evidence, one figure after the other."""
+        return [part.strip().rstrip(".;") for part in re.split(r"; |(?<=only)\. ", self.evidence.partition(RULE)[0])]
+
+    @property
+    def rule(self) -> str:
+        """What was asked for, and what a union lacks; nothing where nothing was measured."""
+        _, begins, rest = self.evidence.partition(RULE)
+        return begins + rest
 
 
 def at_least(found: Share | Estimate, bound: float) -> bool | None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from alu.report import page
 from alu.report.page import table
 from alu.report.paper.claims import CLAIMS, facts, judged
-from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS
+from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS, Verdict
 from alu.report.paper.results import Results
 from alu.report.paper.views import VIEWS
 
-MARKS = {HOLDS: "passed", FAILS: "failed"}
+MARKS = {HOLDS: "passed", OBLIVIOUS: "partly", FAILS: "failed"}
 
 
 def write(results: Results, path: Path) -> Path:
@@ -43,7 +43,7 @@ def _claims(results: Results) -> list[str]:
         rows.append([
             f"<strong>{escape(claim.name)}</strong><small>{escape(claim.says)}</small>",
             _mark(verdict.verdict),
-            " ".join([escape(verdict.evidence), *(f'<a href="#{name}">{name}</a>' for name in verdict.read)]),
+            _evidence(verdict),
         ])  # fmt: skip
     said = f"{len(CLAIMS)} claims of the paper, each judged by a rule that its evidence states."
     head = ["the paper says", "verdict", "evidence"]
@@ -54,8 +54,15 @@ def _claims(results: Results) -> list[str]:
     ]
 
 
+def _evidence(verdict: Verdict) -> str:
+    """Figures one below the other, what was asked for, and where all of it is shown."""
+    figures = "".join(f"<li>{escape(figure)}</li>" for figure in verdict.figures)
+    links = " ".join(f'<a href="#{name}">{name}</a>' for name in verdict.read)
+    return f'<ul class="figures">{figures}</ul><small>{escape(verdict.rule)} {links}</small>'
+
+
 def _mark(verdict: str) -> str:
-    kind = MARKS.get(verdict, "low" if verdict == OBLIVIOUS else "none")
+    kind = MARKS.get(verdict, "none")
     return f'<span class="{kind}">{escape(verdict)}</span>'
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from alu.report.paper import artefacts, findings, sweeps, tables, threats
+from alu.report.paper import artefacts, findings, sweeps, table3, tables, threats
 from alu.report.paper.results import Results
 from alu.report.paper.said import said
 from alu.report.paper.shape import Chart, Table
@@ -28,7 +28,10 @@ def test_table_one_shows_the_papers_numbers_above_ours() -> None:
         cells[name]["lengths"] = [0.1, 0.3, 0.7, 0.9]
     cells["clean"] = cell("1111", "1110", "1100")
     cells["clean"]["bare"] = "0111"
-    shown, strict, lengths = tables.table1(Results({"table1": made("table1", **cells)}))
+    drawn, shown, strict, lengths = tables.table1(Results({"table1": made("table1", **cells)}))
+    points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
+    assert (points["PGD-20, + ALU"], points["PGD-20, + ALU: the paper"]) == ("0.75", "0.7")
+    assert len(points) == 30, "five attacks on three defences, the paper's and ours"
     assert isinstance(shown, Table)
     lines = [list(row) for row in shown.rows]
     assert lines[0] == ["Standard: the paper", "–", "paper 0", "paper 3", "paper 41", "paper 41", "paper 0"]
@@ -51,7 +54,9 @@ def test_table_two_keeps_the_protocols_apart() -> None:
     cells[f"{name}adaptive, input"] = {"adaptive": "1000"}
     result = made("table2", **cells)
     result["cells"]["cifar10-at/clean"] = {"absent": "cifar10-at has not been trained yet."}
-    paper, standard = tables.table2(Results({"table2": result}))
+    drawn, paper, standard = tables.table2(Results({"table2": result}))
+    points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
+    assert points == {"Standard: the paper, PGD-20": "0.6452", "Standard: here, PGD-20 on f(D(E))": "0.75"}
     assert rows(paper)["Standard: the paper"][:2] == ["paper 93.85", "paper 0"]
     assert rows(paper)["+ ALU, reconstruction: the paper"] == ["paper 79.34", "–", "paper 64.52", "–", "paper 72.03"]
     assert rows(paper)["+ ALU, input reading"][1].startswith("75.0 "), "right attacked, whatever was answered clean"
@@ -61,13 +66,13 @@ def test_table_two_keeps_the_protocols_apart() -> None:
     assert found[1].startswith("25.0 "), "right clean and attacked"
     assert found[-1].startswith("0.0 "), "the one that the suite left falls to the table's own attacks"
     cells[f"{name}adaptive, input"] = {"adaptive": "0100", "unmet": ["no attack without gradients"]}
-    _, standard = tables.table2(Results({"table2": made("table2", **cells)}))
+    _, _, standard = tables.table2(Results({"table2": made("table2", **cells)}))
     assert rows(standard)["+ ALU, input reading"][-1] == "25.0 [4.6, 69.9] n=4 INCOMPLETE (no attack without gradients)"
 
 
 def test_fewer_hard_images_are_the_first_of_the_clean_ones() -> None:
     cells = {"clean": cell("1111", "1111", "0111"), "autoattack on f": cell("11", "11", "11")}
-    shown = tables._standing({column: cells.get(column) for column in tables.COLUMNS2}, ("input", "alu"))
+    shown = tables.standing({column: cells.get(column) for column in tables.COLUMNS2}, ("input", "alu"))
     assert shown[3] == "50.0 [9.5, 90.5] n=2"
 
 
@@ -87,7 +92,12 @@ def test_table_three_names_what_is_not_built() -> None:
     cells = {"Hedge Defense/adaptive": {"adaptive": "1"}, "Hedge Defense/pgd-20 through": cell("1", "0", "0")}
     result["cells"] |= made("table3", **cells)["cells"]
     unified = made("table2", **{"cifar100-unified/clean": cell("1", "1", "10")})
-    shown, strict, elsewhere = tables.table3(Results({"table3": result, "table2": unified}))
+    drawn, shown, strict, elsewhere = table3.table3(Results({"table3": result, "table2": unified}))
+    points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
+    assert points == {
+        "Hedge Defense: the paper, PGD-20": repr(71.43 / 100), "Hedge Defense: PGD-20 through it": "0.0",
+        "Hedge Defense: every attack": "0.0",
+    }  # fmt: skip
     assert rows(strict)["Hedge Defense"][-1].startswith("0.0 "), "the table's own attacks count with the suite's"
     assert rows(elsewhere)["ADP (Yoon 2021): the paper"] == ["paper 77.83", "paper 43.21", *["–"] * 4]
     assert rows(elsewhere)["Unified ALU: here"][0].startswith("50.0 ")

@@ -13,11 +13,16 @@ ROW, WIDTH, LEFT, RIGHT, FOOT = 24, 640, 300, 120, 22
 
 @dataclass(frozen=True)
 class Dot:
-    """One share, with the words left of it and its key."""
+    """One share, with the words left of it and its key; of a figure that others published only its value is known."""
 
     name: str
-    share: Share
+    share: Share | float
     colour: str
+
+    @property
+    def value(self) -> float:
+        """The share itself."""
+        return self.share.value if isinstance(self.share, Share) else self.share
 
 
 def dots(label: str, rows: Sequence[Dot]) -> str:
@@ -29,14 +34,18 @@ def dots(label: str, rows: Sequence[Dot]) -> str:
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{height - FOOT}"/>')
         parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="middle">{tick} %</text>')
     for number, row in enumerate(rows):
-        y, (low, high) = number * ROW + ROW / 2, row.share.interval
-        says = f"{100 * row.share.value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+        y, says, whisker = number * ROW + ROW / 2, f"{100 * row.value:.1f}", ""
+        if isinstance(row.share, Share):
+            low, high = row.share.interval
+            says += f" [{100 * low:.1f}, {100 * high:.1f}]"
+            whisker = (
+                f'<line x1="{_across(low):.1f}" x2="{_across(high):.1f}" y1="{y:.1f}" y2="{y:.1f}"'
+                f' stroke="{row.colour}" stroke-width="2"/>'
+            )
         parts.append(
-            f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(row.name)}</text>'
-            f'<line x1="{_across(low):.1f}" x2="{_across(high):.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="{row.colour}"'
-            ' stroke-width="2"/>'
-            f'<circle cx="{_across(row.share.value):.1f}" cy="{y:.1f}" r="4.5" fill="{row.colour}" stroke="#fff"'
-            f' data-key="{escape(row.name)}" data-value="{row.share.value!r}"/>'
+            f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(row.name)}</text>{whisker}'
+            f'<circle cx="{_across(row.value):.1f}" cy="{y:.1f}" r="4.5" fill="{row.colour}" stroke="#fff"'
+            f' data-key="{escape(row.name)}" data-value="{row.value!r}"/>'
             f'<text x="{WIDTH - RIGHT + 14}" y="{y + 4:.1f}">{says}</text>'
         )
     return "".join(parts) + "</svg>"

@@ -1,11 +1,11 @@
-"""Tables 1, 2 and 3: the paper's number above ours, under its protocol and under the standard one."""
+"""Tables 1 and 2: the paper's number above ours, under its protocol and under the standard one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from alu.report.paper import published
-from alu.report.paper.results import Results, both, incomplete, narrowed, share
+from alu.report.paper import pictures, published
+from alu.report.paper.results import Results, both, incomplete, share
 from alu.report.paper.shape import Shown, Table, percent, said_by_the_paper
 
 ATTACKS1 = {
@@ -23,9 +23,6 @@ NAMES = {
     "standard": "Standard", "at": "Adversarial training", "trades": "TRADES", "fat": "FAT", "gairat": "GAIRAT",
     "mart": "MART", "unified": "Unified classifier",
 }  # fmt: skip
-NOT_BUILT = ("Reverse attack (Mao 2021)", "SOAP (Shi 2021)", "ADP (Yoon 2021)", "Long-run EBM (Hill 2021)")
-
-
 NOTES = {
     "paper": (
         "The paper's figures stand where they belong: the bare classifier's under attacks on f, ALU's under attacks "
@@ -52,10 +49,10 @@ def table1(results: Results) -> list[Shown]:
             rows.append(
                 [f"{row}: the paper", "–", *(said_by_the_paper(known.get(name.split(",")[0])) for name in ATTACKS1)]
             )
-        shown = [percent(share(_at(cell, path))) if cell else "–" for cell in cells.values()]
+        shown = [percent(share(at(cell, path))) if cell else "–" for cell in cells.values()]
         rows.append([f"{row}: here" if known else row, *shown])
         if row != "flagged":
-            strict.append([row, *_standing(cells, path)])
+            strict.append([row, *standing(cells, path)])
     header = ["", "clean", *ATTACKS1.values()]
     note = (
         "The attacker knows the classifier only. The paper's C&W L2 leaves 41 % of an undefended network, so it "
@@ -63,6 +60,7 @@ def table1(results: Results) -> list[Shown]:
         "searched for the smallest change: both variants are shown."
     )
     made: list[Shown] = [
+        *pictures.table1(results, ATTACKS1),
         Table("Right answers on attacked images, percent (paper protocol)", header, rows, note),
         Table("Right clean and right attacked, percent (standard protocol)", header, strict),
     ]
@@ -90,7 +88,7 @@ def _lengths(results: Results) -> Table | None:
 
 def table2(results: Results) -> list[Shown]:
     """Two tables for each data set: the paper protocol beside the paper's numbers, then the standard protocol."""
-    made: list[Shown] = []
+    made: list[Shown] = pictures.table2(results, NAMES)
     for dataset in published.TABLE2:
         for protocol in ("paper", "standard"):
             rows: list[list[str]] = []
@@ -121,22 +119,22 @@ def _method(results: Results, dataset: str, method: str, name: str, protocol: st
         ("+ ALU, rec., if all were flagged", ("reconstruction", "all flagged"), None, "", ""),
     ):
         if protocol == "standard":
-            rows.append([label, *_standing(cells, path), _union(results, key, reading)])
+            rows.append([label, *standing(cells, path), _union(results, key, reading)])
             continue
         if numbers:
             there = {"clean": numbers[0], f"pgd-20 on {on}": numbers[1], f"autoattack on {on}": numbers[2]}
             rows.append([f"{label}: the paper", *(said_by_the_paper(there.get(column)) for column in COLUMNS2)])
-        shown = [percent(share(_at(cell, path))) if cell else "–" for cell in cells.values()]
+        shown = [percent(share(at(cell, path))) if cell else "–" for cell in cells.values()]
         rows.append([f"{label}: here" if numbers else label, *shown])
     return rows
 
 
-def _standing(cells: dict[str, Any], path: tuple[str, ...]) -> list[str]:
+def standing(cells: dict[str, Any], path: tuple[str, ...]) -> list[str]:
     """Right clean and right attacked; fewer images are the first of more."""
-    clean = _at(cells["clean"] or {}, path if path[-1] != "all flagged" else (path[0], "alu"))
+    clean = at(cells["clean"] or {}, path if path[-1] != "all flagged" else (path[0], "alu"))
     made = []
     for cell in cells.values():
-        attacked = _at(cell, path) if cell else ""
+        attacked = at(cell, path) if cell else ""
         made.append(percent(share(both(clean[: len(attacked)], attacked))) if attacked and clean else "–")
     return made
 
@@ -147,82 +145,8 @@ def _union(results: Results, key: str, reading: str) -> str:
     return percent(share(results.standing(key, reading))) + incomplete(found) if found else "–"
 
 
-def table3(results: Results) -> list[Shown]:
-    """The rows that exist here, in both protocols, and those that do not yet."""
-    rows: list[list[str]] = []
-    strict: list[list[str]] = []
-    known = results.experiments.get("table3", {}).get("cells", {})
-    for name in dict.fromkeys(key.split("/")[0] for key in known):
-        cells = {column: results.found("table3", f"{name}/{column}") for column in COLUMNS3}
-        if name in published.TABLE3:
-            rows.append([f"{name}: the paper", *_three(published.TABLE3[name], "Unified" in name)])
-        path, why = _answer(name), results.absent("table3", f"{name}/clean")
-        shown = [percent(share(_at(cell, path))) if cell else "–" for cell in cells.values()]
-        rows.append([f"{name}: here", *(shown if any(cells.values()) else [why, *shown[1:]])])
-        union = results.found("table3", f"{name}/adaptive")
-        together = _together(union, cells, path) if union else "–"
-        strict.append([name, *(_standing(cells, path) if cells["clean"] else [why, *["–"] * 4]), together])
-    rows += [[f"{name}: the paper, not built here yet", *_three(published.TABLE3[name])] for name in NOT_BUILT]
-    note = (
-        "Figures that the paper marks with a star are from other papers, whose attackers knew less (all of Hedge, "
-        "AWP, SOAP, "
-        "ADP, and the PGD-20 of the long-run EBM): they are no ranking."
-    )
-    return [
-        Table("CIFAR-10: right answers, percent (paper protocol)", ["", *COLUMNS3.values()], rows, note),
-        Table("CIFAR-10: right clean and attacked, percent (standard protocol)",
-              ["", *COLUMNS3.values(), "every attack together"], strict),
-        _elsewhere(results),
-    ]  # fmt: skip
-
-
-def _elsewhere(results: Results) -> Table:
-    """The paper's numbers on the other data sets, and Unified ALU there, which table 2 measures."""
-    sets = ("cifar100", "tiny-imagenet")
-    columns = ("clean", "pgd-20 on f(D(E))", "autoattack on f(D(E))")
-    rows = []
-    for name, known in published.TABLE3_ELSEWHERE.items():
-        row = [f"{name}: the paper"]
-        for dataset in sets:
-            row += [said_by_the_paper(number) for number in known.get(dataset, (None,) * 3)]
-        rows.append(row)
-    here = ["Unified ALU: here"]
-    for dataset in sets:
-        for column in columns:
-            found = results.found("table2", f"{dataset}-unified/{column}")
-            here.append(percent(share(found["reconstruction"]["alu"])) if found else "–")
-    header = ["", *(f"{dataset}, {attack}" for dataset in sets for attack in ("clean", "PGD-20", "AutoAttack"))]
-    note = "Ours: reconstruction reading, attacks on f(D(E)); the other methods are measured on CIFAR-10 only."
-    return Table("CIFAR-100 and tiny-ImageNet: right answers, percent (paper protocol)", header, [*rows, here], note)
-
-
-def _together(union: dict[str, Any], cells: dict[str, Any], path: tuple[str, ...]) -> str:
-    """The adaptive suite, and the table's own attacks on the same images."""
-    left = str(union["adaptive"]).replace("2", "0")
-    for cell in cells.values():
-        left = narrowed(left, _at(cell, path) if cell else "")
-    return percent(share(left)) + incomplete(union)
-
-
-COLUMNS3 = {
-    "clean": "clean", "pgd-20 on f": "PGD-20 on f", "pgd-20 through": "PGD-20 through the purifier",
-    "autoattack on f": "AutoAttack on f", "autoattack through": "AutoAttack through the purifier",
-}  # fmt: skip
-
-
-def _answer(row: str) -> tuple[str, ...]:
-    if row == "Unified ALU":
-        return ("reconstruction", "alu")
-    return ("input", "alu") if "+ ALU" in row or "input reading" in row else ("purified",)
-
-
-def _three(numbers: tuple[float | None, float | None, float | None], through: bool = False) -> list[str]:
-    """Clean, PGD-20 and AutoAttack of the paper, which attacks its own method through the VAE."""
-    clean, pgd, hard = map(said_by_the_paper, numbers)
-    return [clean, "–", pgd, "–", hard] if through else [clean, pgd, "–", hard, "–"]
-
-
-def _at(found: dict[str, Any], path: tuple[str, ...]) -> str:
+def at(found: dict[str, Any], path: tuple[str, ...]) -> str:
+    """The digits at a place of a cell; none where there is no such place."""
     value: Any = found
     for key in path:
         value = value.get(key, "") if isinstance(value, dict) else ""

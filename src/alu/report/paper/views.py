@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from alu.report.paper import artefacts, findings, plots, sweeps, tables, threats
+from alu.report.paper import artefacts, findings, plots, sweeps, table3, tables, threats
 from alu.report.paper.results import Results
 from alu.report.paper.shape import Shown
 
 VIEWS: dict[str, Callable[[Results], list[Shown]]] = {
     "table1": tables.table1,
     "table2": tables.table2,
-    "table3": tables.table3,
+    "table3": table3.table3,
     "histogram": plots.scores,
     "learning-rate": sweeps.learning_rate,
     "iterations": sweeps.iterations,

@@ -1,0 +1,83 @@
+"""The tables as pictures: the paper's figure in grey, ours on the same column, and what is left under every attack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alu.evaluation.intervals import Share
+from alu.report.charts import chart
+from alu.report.dots import Dot, dots
+from alu.report.paper import published
+from alu.report.paper.results import Results, share
+from alu.report.paper.shape import Chart, Shown
+
+GREY, OURS, LEFT, BARE, DENOISED = "#a9b0bb", "#2b5fab", "#b3362d", "#1c2430", "#1a7f4b"
+LEGEND = [("the paper", GREY), ("ALU here, the same attack", OURS), ("ALU here, every attack together", LEFT),
+          ("bare classifier, every attack together", BARE)]  # fmt: skip
+Row = tuple[str, Share | float | None, str]
+
+
+def table1(results: Results, attacks: dict[str, str]) -> list[Shown]:
+    """Each attack on the bare classifier, the denoiser and ALU, beside the paper's number."""
+    rows: list[Row] = []
+    paths = {"Standard": BARE, "+ purification": DENOISED, "+ ALU": OURS}
+    for attack, name in attacks.items():
+        found = results.found("table1", attack)
+        for row, colour in paths.items():
+            theirs = published.TABLE1[row].get(attack.split(",")[0])
+            digits = found and {"Standard": found["bare"], "+ purification": found["purified"],
+                                "+ ALU": found["input"]["alu"]}[row]  # fmt: skip
+            rows += [(f"{name}, {row}", share(digits) if digits else None, colour)]
+            rows += [(f"{name}, {row}: the paper", theirs / 100 if digits and theirs is not None else None, GREY)]
+    legend = [("the paper", GREY), ("bare classifier", BARE), ("denoised", DENOISED), ("ALU, deployed", OURS)]
+    return _drawn("Right answers under each attack (paper protocol)", rows, legend)
+
+
+def table2(results: Results, names: dict[str, str]) -> list[Shown]:
+    """For each data set and classifier: ALU in the paper's column, and what every attack together leaves."""
+    made: list[Shown] = []
+    for dataset, known in published.TABLE2.items():
+        rows: list[Row] = []
+        for method, name in names.items():
+            key = f"{dataset}-{method}"
+            through = results.found("table2", f"{key}/pgd-20 on f(D(E))")
+            if not through:
+                continue
+            theirs = known[method][1] if method in known else published.UNIFIED[dataset]
+            rows += [
+                (f"{name}: the paper, PGD-20", theirs[1] / 100, GREY),
+                (f"{name}: here, PGD-20 on f(D(E))", share(through["reconstruction"]["alu"]), OURS),
+                (f"{name}: every attack", _union(results, key, "reconstruction"), LEFT),
+                (f"{name}: every attack, bare", _union(results, key, "bare"), BARE),
+            ]
+        made += _drawn(f"{dataset}: ALU in the reconstruction reading", rows, LEGEND)
+    return made
+
+
+def _union(results: Results, key: str, reading: str) -> Share | None:
+    if not results.found("table2", f"{key}/adaptive, {reading}"):
+        return None
+    return share(results.standing(key, reading))
+
+
+def methods(rows: Sequence[tuple[str, float | None, Share | None, Share | None]]) -> list[Shown]:
+    """Table 3: for each method the paper's PGD-20, ours through the purifier, and what every attack leaves."""
+    drawn: list[Row] = []
+    for name, theirs, through, together in rows:
+        if through or together:
+            drawn += [
+                (f"{name}: the paper, PGD-20", None if theirs is None else theirs / 100, GREY),
+                (f"{name}: PGD-20 through it", through, OURS),
+                (f"{name}: every attack", together, LEFT),
+            ]
+    return _drawn("CIFAR-10: test-time methods under the same attackers", drawn, [
+        ("the paper", GREY), ("here, PGD-20 through the purifier", OURS), ("here, every attack together", LEFT),
+    ])  # fmt: skip
+
+
+def _drawn(title: str, rows: Sequence[Row], legend: list[tuple[str, str]]) -> list[Shown]:
+    """The rows that have been measured; nothing where none has."""
+    known = [Dot(name, value, colour) for name, value, colour in rows if value is not None]
+    if not any(isinstance(dot.share, Share) for dot in known):
+        return []
+    return [Chart(chart(title, dots(title, known), legend))]

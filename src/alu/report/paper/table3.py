@@ -1,0 +1,93 @@
+"""Table 3: other test-time methods under the same attackers, the paper's numbers above ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alu.evaluation.intervals import Share
+from alu.report.paper import pictures, published
+from alu.report.paper.results import Results, incomplete, narrowed, share
+from alu.report.paper.shape import Shown, Table, percent, said_by_the_paper
+from alu.report.paper.tables import at, standing
+
+NOT_BUILT = ("Reverse attack (Mao 2021)", "SOAP (Shi 2021)", "ADP (Yoon 2021)", "Long-run EBM (Hill 2021)")
+COLUMNS3 = {
+    "clean": "clean", "pgd-20 on f": "PGD-20 on f", "pgd-20 through": "PGD-20 through the purifier",
+    "autoattack on f": "AutoAttack on f", "autoattack through": "AutoAttack through the purifier",
+}  # fmt: skip
+
+
+def table3(results: Results) -> list[Shown]:
+    """The rows that exist here, in both protocols, and those that do not yet."""
+    rows: list[list[str]] = []
+    strict: list[list[str]] = []
+    drawn: list[tuple[str, float | None, Share | None, Share | None]] = []
+    known = results.experiments.get("table3", {}).get("cells", {})
+    for name in dict.fromkeys(key.split("/")[0] for key in known):
+        cells = {column: results.found("table3", f"{name}/{column}") for column in COLUMNS3}
+        if name in published.TABLE3:
+            rows.append([f"{name}: the paper", *_three(published.TABLE3[name], "Unified" in name)])
+        path, why = _answer(name), results.absent("table3", f"{name}/clean")
+        shown = [percent(share(at(cell, path))) if cell else "–" for cell in cells.values()]
+        rows.append([f"{name}: here", *(shown if any(cells.values()) else [why, *shown[1:]])])
+        union = results.found("table3", f"{name}/adaptive")
+        left = _together(union, cells, path) if union else None
+        together = percent(left) + incomplete(union) if union else "–"
+        through = cells["pgd-20 through"]
+        drawn.append(
+            (name, published.TABLE3.get(name, (None,) * 3)[1], share(at(through, path)) if through else None, left)
+        )
+        strict.append([name, *(standing(cells, path) if cells["clean"] else [why, *["–"] * 4]), together])
+    rows += [[f"{name}: the paper, not built here yet", *_three(published.TABLE3[name])] for name in NOT_BUILT]
+    note = (
+        "Figures that the paper marks with a star are from other papers, whose attackers knew less (all of Hedge, "
+        "AWP, SOAP, "
+        "ADP, and the PGD-20 of the long-run EBM): they are no ranking."
+    )
+    return [
+        *pictures.methods(drawn),
+        Table("CIFAR-10: right answers, percent (paper protocol)", ["", *COLUMNS3.values()], rows, note),
+        Table("CIFAR-10: right clean and attacked, percent (standard protocol)",
+              ["", *COLUMNS3.values(), "every attack together"], strict),
+        _elsewhere(results),
+    ]  # fmt: skip
+
+
+def _elsewhere(results: Results) -> Table:
+    """The paper's numbers on the other data sets, and Unified ALU there, which table 2 measures."""
+    sets = ("cifar100", "tiny-imagenet")
+    columns = ("clean", "pgd-20 on f(D(E))", "autoattack on f(D(E))")
+    rows = []
+    for name, known in published.TABLE3_ELSEWHERE.items():
+        row = [f"{name}: the paper"]
+        for dataset in sets:
+            row += [said_by_the_paper(number) for number in known.get(dataset, (None,) * 3)]
+        rows.append(row)
+    here = ["Unified ALU: here"]
+    for dataset in sets:
+        for column in columns:
+            found = results.found("table2", f"{dataset}-unified/{column}")
+            here.append(percent(share(found["reconstruction"]["alu"])) if found else "–")
+    header = ["", *(f"{dataset}, {attack}" for dataset in sets for attack in ("clean", "PGD-20", "AutoAttack"))]
+    note = "Ours: reconstruction reading, attacks on f(D(E)); the other methods are measured on CIFAR-10 only."
+    return Table("CIFAR-100 and tiny-ImageNet: right answers, percent (paper protocol)", header, [*rows, here], note)
+
+
+def _together(union: dict[str, Any], cells: dict[str, Any], path: tuple[str, ...]) -> Share:
+    """The adaptive suite, and the table's own attacks on the same images."""
+    left = str(union["adaptive"]).replace("2", "0")
+    for cell in cells.values():
+        left = narrowed(left, at(cell, path) if cell else "")
+    return share(left)
+
+
+def _answer(row: str) -> tuple[str, ...]:
+    if row == "Unified ALU":
+        return ("reconstruction", "alu")
+    return ("input", "alu") if "+ ALU" in row or "input reading" in row else ("purified",)
+
+
+def _three(numbers: tuple[float | None, float | None, float | None], through: bool = False) -> list[str]:
+    """Clean, PGD-20 and AutoAttack of the paper, which attacks its own method through the VAE."""
+    clean, pgd, hard = map(said_by_the_paper, numbers)
+    return [clean, "–", pgd, "–", hard] if through else [clean, pgd, "–", hard, "–"]

@@ -222,6 +222,12 @@ def test_all_rates_are_in_one_figure_and_each_solver_in_the_papers_axes() -> Non
     assert len(rows(table)) == 8
 
 
+def test_a_remark_does_not_widen_the_columns() -> None:
+    shown = Table("t", ["", "a", "b"], [["one", "1", "2"], ["second", "a long sentence about nothing."]])
+    assert shown.text().splitlines()[3:] == ["one     1  2", "second  a long sentence about nothing."]
+    assert '<td class="over" colspan="2">a long sentence' in shown.html()
+
+
 def test_a_terminal_is_told_of_empty_cells() -> None:
     result = made(
         "one-step", **{"1 outputs": {"n": 2, "rate": [1.0, -1.0], "error before": [1, 1], "error after": [0, 0]}}

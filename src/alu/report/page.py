@@ -42,7 +42,8 @@ td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.4rem 2rem; }
 .chart { margin: .8rem 0; min-width: 0; max-width: 46rem; break-inside: avoid; }
 .chart figcaption { font-weight: 600; font-size: .95rem; }
-.chart p { margin: .2rem 0; } .legend { font-size: .84rem; color: var(--soft); } .legend span { margin-right: 1rem; }
+.chart p { margin: .2rem 0; } .legend { font-size: .84rem; color: var(--soft); }
+.legend span { display: inline-block; margin-right: 1rem; }
 .legend i { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px; margin-right: .35rem; }
 .tick { display: inline-block; width: .6rem; height: .6rem; border-radius: 50%; margin-right: .4rem; }
 .example { display: grid; grid-template-columns: repeat(4, 84px) minmax(14rem, 24rem); gap: .4rem .8rem;

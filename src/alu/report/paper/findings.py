@@ -112,8 +112,8 @@ def bpda(results: Results) -> list[Shown]:
         union = results.found("bpda", f"{name}/adaptive")
         if not cells["clean"]:
             why = results.absent("bpda", f"{name}/clean")
-            rows.append([name, why, *["–"] * 2])
-            strict.append([name, why, *["–"] * 3])
+            rows.append([name, why])
+            strict.append([name, why])
             continue
         clean = cells["clean"]["outcome"]
         rows.append([name, *(percent(share(cell["outcome"])) if cell else "–" for cell in cells.values())])

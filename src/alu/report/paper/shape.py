@@ -13,7 +13,7 @@ from alu.report.page import table
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of plain words under a header; the first cell of a row is its name."""
+    """Rows of plain words under a header; the first cell of a row is its name. A row of two is a remark across."""
 
     title: str
     header: Sequence[str]
@@ -23,8 +23,10 @@ class Table:
     def text(self) -> str:
         """The table for a terminal, columns aligned."""
         lines = [list(self.header), *map(list, self.rows)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
-        shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        whole = [line for line in lines if len(line) == len(self.header)]
+        widths = [max(len(line[column]) for line in whole) for column in range(len(self.header))]
+        widths[0] = max(len(line[0]) for line in lines)
+        shown = ["  ".join(map(str.ljust, line, widths[: len(line)])) for line in lines]
         ruled = [
             shown[0].rstrip(),
             "-" * min(sum(widths) + 2 * len(widths), 118),

@@ -29,7 +29,7 @@ def table3(results: Results) -> list[Shown]:
             rows.append([f"{name}: the paper", *_three(published.TABLE3[name], "Unified" in name)])
         path, why = _answer(name), results.absent("table3", f"{name}/clean")
         shown = [percent(share(at(cell, path))) if cell else "–" for cell in cells.values()]
-        rows.append([f"{name}: here", *(shown if any(cells.values()) else [why, *shown[1:]])])
+        rows.append([f"{name}: here", *(shown if any(cells.values()) else [why])])
         union = results.found("table3", f"{name}/adaptive")
         left = _together(union, cells, path) if union else None
         together = percent(left) + incomplete(union) if union else "–"
@@ -37,7 +37,7 @@ def table3(results: Results) -> list[Shown]:
         drawn.append(
             (name, published.TABLE3.get(name, (None,) * 3)[1], share(at(through, path)) if through else None, left)
         )
-        strict.append([name, *(standing(cells, path) if cells["clean"] else [why, *["–"] * 4]), together])
+        strict.append([name, *([*standing(cells, path), together] if cells["clean"] else [why])])
     rows += [[f"{name}: the paper, not built here yet", *_three(published.TABLE3[name])] for name in NOT_BUILT]
     note = (
         "Figures that the paper marks with a star are from other papers, whose attackers knew less (all of Hedge, "

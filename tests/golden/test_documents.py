@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from alu import models
+from alu.experiments.bpda import SYSTEMS
 from alu.experiments.catalog import EXPERIMENTS
 from alu.experiments.material import Material
+from alu.experiments.table3 import ROWS
 from alu.report.paper.results import Results, read, share
 from alu.report.paper.writing import texts
 
@@ -45,6 +47,16 @@ def test_no_defence_keeps_more_than_its_classifier_unless_the_lab_log_says_why()
         for key in [key for key in results.cells("table2") if key.endswith(f"/adaptive, {reading}")]:
             classifier = key.split("/")[0]
             pairs.append((key, reading, results.standing(classifier, reading), results.standing(classifier, "bare")))
+    for row, (classifier, _, reading) in ROWS.items():
+        key = f"{row}/adaptive"
+        if results.found("table3", key) and row not in ("Adversarial training alone", "AWP"):  # these are bare
+            left = results.need("table3", key)["adaptive"]
+            pairs.append((f"table3, {key}", reading, left, results.standing(classifier, "bare")[: len(left)]))
+    for system, (classifier, _) in SYSTEMS.items():
+        for reading in ("input", "reconstruction", "purified"):
+            if system != "asymmetric" and results.found("bpda", f"{system}, {reading}/adaptive"):
+                left = results.together(f"{system}, {reading}")
+                pairs.append((f"bpda, {system}", reading, left, results.standing(classifier, "bare")[: len(left)]))
     assert pairs
     for where, reading, defended, bare in pairs:
         if share(defended).value > share(bare).interval[1]:

@@ -51,5 +51,15 @@ def dots(label: str, rows: Sequence[Dot]) -> str:
     return "".join(parts) + "</svg>"
 
 
+def alone(drawing: str) -> str:
+    """The same drawing as a file of its own: with the style that a page would give it, on white."""
+    style = (
+        "<style>text { font: 12px system-ui, sans-serif; fill: #5c6473; } .grid { stroke: #dde1e8; }</style>"
+        '<rect width="100%" height="100%" fill="#fff"/>'
+    )
+    head, rest = drawing.split(">", 1)
+    return head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + ">" + style + rest + "\n"
+
+
 def _across(value: float) -> float:
     return LEFT + value * (WIDTH - LEFT - RIGHT)

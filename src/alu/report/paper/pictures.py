@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from alu.evaluation.intervals import Share
 from alu.report.charts import chart
-from alu.report.dots import Dot, dots
+from alu.report.dots import Dot, alone, dots
 from alu.report.paper import published
 from alu.report.paper.results import Results, share
 from alu.report.paper.shape import Chart, Shown
@@ -36,13 +36,22 @@ def table1(results: Results, attacks: dict[str, str]) -> list[Shown]:
 def table2(results: Results, names: dict[str, str]) -> list[Shown]:
     """For each data set and classifier: ALU in the paper's column, and what every attack together leaves."""
     made: list[Shown] = []
-    for dataset, known in published.TABLE2.items():
-        rows: list[Row] = []
-        for method, name in names.items():
-            key = f"{dataset}-{method}"
-            through = results.found("table2", f"{key}/pgd-20 on f(D(E))")
-            if not through:
-                continue
+    for dataset in published.TABLE2:
+        made += _drawn(f"{dataset}: ALU in the reconstruction reading", _classifiers(results, dataset, names), LEGEND)
+    return made
+
+
+def summary(results: Results, names: dict[str, str]) -> str:
+    """Table 2 on CIFAR-10 as a file of its own, for the README."""
+    return alone(dots("The paper and what was measured here", _known(_classifiers(results, "cifar10", names))))
+
+
+def _classifiers(results: Results, dataset: str, names: dict[str, str]) -> list[Row]:
+    rows: list[Row] = []
+    for method, name in names.items():
+        key, known = f"{dataset}-{method}", published.TABLE2[dataset]
+        through = results.found("table2", f"{key}/pgd-20 on f(D(E))")
+        if through:
             theirs = known[method][1] if method in known else published.UNIFIED[dataset]
             rows += [
                 (f"{name}: the paper, PGD-20", theirs[1] / 100, GREY),
@@ -50,8 +59,7 @@ def table2(results: Results, names: dict[str, str]) -> list[Shown]:
                 (f"{name}: every attack", _union(results, key, "reconstruction"), LEFT),
                 (f"{name}: every attack, bare", _union(results, key, "bare"), BARE),
             ]
-        made += _drawn(f"{dataset}: ALU in the reconstruction reading", rows, LEGEND)
-    return made
+    return rows
 
 
 def _union(results: Results, key: str, reading: str) -> Share | None:
@@ -77,7 +85,11 @@ def methods(rows: Sequence[tuple[str, float | None, Share | None, Share | None]]
 
 def _drawn(title: str, rows: Sequence[Row], legend: list[tuple[str, str]]) -> list[Shown]:
     """The rows that have been measured; nothing where none has."""
-    known = [Dot(name, value, colour) for name, value, colour in rows if value is not None]
+    known = _known(rows)
     if not any(isinstance(dot.share, Share) for dot in known):
         return []
     return [Chart(chart(title, dots(title, known), legend))]
+
+
+def _known(rows: Sequence[Row]) -> list[Dot]:
+    return [Dot(name, value, colour) for name, value, colour in rows if value is not None]

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from alu.errors import AluError, StorageError, UsageError
 from alu.report import page, zoo
+from alu.report.paper import pictures
 from alu.report.paper.claims import judged, markdown
 from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
 from alu.report.paper.results import Results
 from alu.report.paper.shape import Table
+from alu.report.paper.tables import NAMES
 from alu.report.paper.views import VIEWS
 
 WORDS = {
@@ -25,6 +27,10 @@ WORDS = {
     UNKNOWN: ("is not measured yet", "are not measured yet"),
 }
 """What became of one claim, and of several."""
+PICTURE = """Table 2 on CIFAR-10, percent right: ALU as the paper reports it (grey), here under the same attack (blue), here
+under every attack together (red), and the classifier without ALU (black).
+
+![ALU on CIFAR-10: the paper, and what was measured here](docs/table2.svg)"""
 BEGIN, END = "<!-- from results: begin -->", "<!-- from results: end -->"
 
 
@@ -34,6 +40,7 @@ def texts(root: Path) -> dict[Path, str]:
     readme = root / "README.md"
     return {
         root / "docs" / "claims.md": markdown(results),
+        root / "docs" / "table2.svg": pictures.summary(results, NAMES),
         root / "docs" / "zoo.md": zoo.markdown(),
         readme: _between(readme, summary(results)),
         root / "results" / "paper.html": html(results),
@@ -51,6 +58,8 @@ def summary(results: Results) -> str:
     counts = {kind: verdicts.count(kind) for kind in WORDS}
     said = "; ".join(f"{count} {WORDS[kind][count > 1]}" for kind, count in counts.items() if count)
     lines += [f"Of {len(verdicts)} claims of the paper: {said} ([each with its evidence](docs/claims.md))."]
+    if results.cells("table2"):
+        lines += ["", PICTURE]
     return "\n".join(lines)
 
 

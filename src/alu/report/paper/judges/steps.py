@@ -33,7 +33,7 @@ def fifty(results: Results) -> Verdict:
 
 
 def small_rate(results: Results) -> Verdict:
-    """The paper's smallest rate beside the best larger one, wherever ALU works at all; deployed, and as in its figure."""
+    """The paper's smallest rate beside the best larger one, wherever ALU works; deployed, and as in its figure."""
     cells, parts, found = results.cells("learning-rate"), [], []
     for setting in ("gd, sse", "gd, mse", "gd, norm", "adam, sse"):
         for kind, name in KINDS.items():

@@ -67,6 +67,7 @@ details p { margin: .4rem 0 .2rem 1.1rem; } code { font-size: .88em; overflow-wr
 @media print { body { margin: 0; max-width: none; font-size: 11pt; }
   .wide { overflow: visible; } nav { display: none; }
   h2, h3, figcaption, .verdicts { break-after: avoid; } tr, figure, li { break-inside: avoid; }
+  .verdicts { break-inside: avoid; } .claims { font-size: .8rem; } .claims td { padding: .25rem .5rem; }
   .dense { font-size: .72rem; } @page { size: A4 landscape; margin: 12mm; } }
 """
 

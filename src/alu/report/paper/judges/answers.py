@@ -58,21 +58,26 @@ def hard_samples(results: Results) -> Verdict:
 
 def several_attacks(results: Results) -> Verdict:
     """The gain on PGD-20 and on AutoAttack, and what is left of it."""
-    key, parts, found = "cifar10-standard", [], {}
+    key = "cifar10-standard"
     alone, stamp = results.standing(key, "bare"), results.unfinished(key, "bare")
-    for reading in READINGS:
-        gains = []
-        for name in ("pgd-20", "autoattack"):
-            for on in ("f", "f(D(E))"):
-                cell = results.need("table2", f"{key}/{name} on {on}")
-                bare, alu = cell["bare"], cell[reading]["alu"]
+    gains: dict[str, list[bool | None]] = {reading: [] for reading in READINGS}
+    parts, found = [], {}
+    for name in ("pgd-20", "autoattack"):
+        for on in ("f", "f(D(E))"):
+            cell = results.need("table2", f"{key}/{name} on {on}")
+            figures = [f"bare {percent(share(cell['bare']))}"]
+            for reading in READINGS:
+                figures.append(f"ALU, {reading} {percent(share(cell[reading]['alu']))}")
                 if on == "f":
-                    gains.append(at_least(gain(alu, bare), 0.5))
-                parts.append(f"{name} on {on}, {reading}: bare {percent(share(bare))}, ALU {percent(share(alu))}")
+                    gains[reading].append(at_least(gain(cell[reading]["alu"], cell["bare"]), 0.5))
+            parts.append(f"{name} on {on}: {', '.join(figures)}")
+    figures = [f"bare {percent(share(alone))}"]
+    for reading in READINGS:
         union = results.standing(key, reading)
-        parts.append(f"every attack together, {reading}: bare {percent(share(alone))}, ALU {percent(share(union))}")
+        figures.append(f"ALU, {reading} {percent(share(union))}")
         stamp = stamp or results.unfinished(key, reading)
-        found[reading] = first_of([at_least(_among(union, alone), 0.5)], gains)
+        found[reading] = first_of([at_least(_among(union, alone), 0.5)], gains[reading])
+    parts.append(f"every attack together: {', '.join(figures)}")
     verdict, only = by_reading(found)
     rule = ". To hold: a gain of at least 50 points on each attack on f; for all attackers, on the union too."
     return _stamped(Verdict(verdict, only + "; ".join(parts) + rule), stamp)

@@ -27,7 +27,7 @@ SYSTEMS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """Classifier, purifier and the readings they have; a projection has no reconstruction."""
 NAMES = ("Decoy", "Boost", "Direct", "Pattern", "Trajectory", "Stealth", "Match", "Soft", "Transfer", "Query")
-FEW = ("Decoy", "Boost", "Direct", "Stealth")
+FEW = ("Decoy", "Boost", "Direct")
 """Those that are tried on the robust classifier, where each takes minutes."""
 BUDGET = "quick"
 VERSIONS = {

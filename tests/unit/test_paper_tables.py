@@ -28,6 +28,7 @@ def test_table_one_shows_the_papers_numbers_above_ours() -> None:
         cells[name]["lengths"] = [0.1, 0.3, 0.7, 0.9]
     cells["clean"] = cell("1111", "1110", "1100")
     cells["clean"]["bare"] = "0111"
+    cells["adaptive, input"] = {"adaptive": "1101", "unmet": ["one more"]}
     drawn, shown, strict, lengths = tables.table1(Results({"table1": made("table1", **cells)}))
     points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
     assert (points["PGD-20, + ALU"], points["PGD-20, + ALU: the paper"]) == ("0.75", "0.7")
@@ -42,6 +43,8 @@ def test_table_one_shows_the_papers_numbers_above_ours() -> None:
     assert lines[6][0] == "+ ALU, if all were flagged"
     assert lines[6][2].startswith("100.0 ")
     assert rows(strict)["+ ALU"][1].startswith("50.0 "), "right clean and attacked"
+    assert rows(strict)["+ ALU"][-1] == "50.0 [15.0, 85.0] n=4 INCOMPLETE (one more)", "the suite, and the table's own"
+    assert [rows(strict)[name][-1] for name in ("Standard", "+ ALU, if all were flagged")] == ["–", "–"]
     assert rows(lengths)["C&W L2, c = 1"] == ["0.700", "33.3 [6.1, 79.2] n=3"], "of the three that were right clean"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,14 @@ def narrowed(left: str, digits: str) -> str:
     """What stands under one attack more, which may have been tried on fewer of the same images, or on more."""
     n = min(len(digits), len(left))
     return both(left[:n], digits[:n]) + left[n:]
+
+
+def still_standing(union: dict[str, Any], others: Iterable[str]) -> str:
+    """What stands under an adaptive suite and other attacks on the same images; a rejection is no right answer."""
+    left = str(union["adaptive"]).replace("2", "0")
+    for digits in others:
+        left = narrowed(left, digits)
+    return left
 
 
 def incomplete(found: dict[str, Any]) -> str:
@@ -89,14 +98,12 @@ class Results:
     def standing(self, classifier: str, reading: str) -> str:
         """Table 2, standard protocol: images of the adaptive cell that are right clean, under its suite, and under the
         table's own attacks on the same images."""
-        left = str(self.need("table2", f"{classifier}/adaptive, {reading}")["adaptive"]).replace("2", "0")
+        union, others = self.need("table2", f"{classifier}/adaptive, {reading}"), []
         for key, found in self.cells("table2").items():
             if key.startswith(f"{classifier}/") and "adaptive" not in key:
-                digits = (
-                    found.get(reading, "") if reading in ("bare", "purified") else found.get(reading, {}).get("alu", "")
-                )
-                left = narrowed(left, digits)
-        return left
+                answer = found.get(reading, "")
+                others.append(answer if isinstance(answer, str) else answer.get("alu", ""))
+        return still_standing(union, others)
 
     def unfinished(self, classifier: str, reading: str) -> str:
         """A stamp where an attack of table 2's adaptive cell is missing or failed, else nothing."""
@@ -104,11 +111,8 @@ class Results:
 
     def together(self, system: str) -> str:
         """`bpda`, standard protocol: images that stand under the adaptive suite and the experiment's own attacks."""
-        left = str(self.need("bpda", f"{system}/adaptive")["adaptive"]).replace("2", "0")
-        for column in ("clean", "bpda-eot", "surrogate pgd"):
-            found = self.found("bpda", f"{system}/{column}")
-            left = narrowed(left, found["outcome"] if found else "")
-        return left
+        found = [self.found("bpda", f"{system}/{column}") for column in ("clean", "bpda-eot", "surrogate pgd")]
+        return still_standing(self.need("bpda", f"{system}/adaptive"), (cell["outcome"] for cell in found if cell))
 
     def threshold(self, reading: str, source: str) -> float:
         """The threshold of the score: the 99.5 % quantile of training images, as in the paper ("train"), or the

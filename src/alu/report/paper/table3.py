@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from alu.evaluation.intervals import Share
 from alu.report.paper import pictures, published
-from alu.report.paper.results import Results, incomplete, narrowed, share
+from alu.report.paper.results import Results, incomplete, share, still_standing
 from alu.report.paper.shape import Shown, Table, percent, said_by_the_paper
 from alu.report.paper.tables import at, standing
 
@@ -31,7 +29,8 @@ def table3(results: Results) -> list[Shown]:
         shown = [percent(share(at(cell, path))) if cell else "–" for cell in cells.values()]
         rows.append([f"{name}: here", *(shown if any(cells.values()) else [why])])
         union = results.found("table3", f"{name}/adaptive")
-        left = _together(union, cells, path) if union else None
+        others = (at(cell, path) for cell in cells.values() if cell)
+        left = share(still_standing(union, others)) if union else None
         together = percent(left) + incomplete(union) if union else "–"
         through = cells["pgd-20 through"]
         drawn.append(
@@ -71,14 +70,6 @@ def _elsewhere(results: Results) -> Table:
     header = ["", *(f"{dataset}, {attack}" for dataset in sets for attack in ("clean", "PGD-20", "AutoAttack"))]
     note = "Ours: reconstruction reading, attacks on f(D(E)); the other methods are measured on CIFAR-10 only."
     return Table("CIFAR-100 and tiny-ImageNet: right answers, percent (paper protocol)", header, [*rows, here], note)
-
-
-def _together(union: dict[str, Any], cells: dict[str, Any], path: tuple[str, ...]) -> Share:
-    """The adaptive suite, and the table's own attacks on the same images."""
-    left = str(union["adaptive"]).replace("2", "0")
-    for cell in cells.values():
-        left = narrowed(left, at(cell, path) if cell else "")
-    return share(left)
 
 
 def _answer(row: str) -> tuple[str, ...]:

@@ -224,6 +224,21 @@ def test_table_two() -> None:
     assert answers.unified_better(table2(unified=plain, standard=plain)).verdict == FEW
 
 
+def test_a_denoiser_and_what_alu_adds() -> None:
+    def told(alu: str, denoised: str, union: str, **more: Any) -> str:
+        names = ("pgd-20", "cw-linf", "cw-l2, c fixed", "autoattack")
+        cells: dict[str, Any] = {name: {"input": {"alu": alu}, "purified": denoised} for name in names}
+        cells |= {"adaptive, input": {"adaptive": union, **more}, "adaptive, purified": {"adaptive": BAD}}
+        return answers.adds_to_denoiser(Results({"table1": made("table1", **cells)})).verdict
+
+    assert told(GOOD, HALF, BAD) == OBLIVIOUS
+    assert told(GOOD, HALF, HALF) == HOLDS
+    assert told(GOOD, HALF, "2" * 100) == OBLIVIOUS, "a rejection is no right answer"
+    assert told(GOOD, HALF, HALF, unmet=["one more"]) == FEW
+    assert told(HALF, HALF, BAD) == FEW
+    assert told(BAD, HALF, BAD) == FAILS
+
+
 def test_help_for_robust_classifiers_is_ten_points_on_each_of_them() -> None:
     little, some = "1" * 43 + "0" * 57, "1" * 52 + "0" * 48
     for alu, union, verdict in (

@@ -66,6 +66,8 @@ CLAIMS: tuple[Claim, ...] = (
           "artefacts", answers.above_clean),
     Claim("hard samples explain adversarial > clean", "It is right where the classifier partially recognises a sample.",
           "artefacts", answers.hard_samples),
+    Claim("ALU adds to a denoiser", "Comparing logits recovers more labels than the denoised image alone.", "table1",
+          answers.adds_to_denoiser),
     Claim("one purifier serves several attacks", "The same VAE helps against PGD and AutoAttack.", "table2",
           answers.several_attacks),
     Claim("ALU helps adversarially trained classifiers too", "ALU raises robust classifiers as well.", "table2",

@@ -16,10 +16,12 @@ from alu.report.paper.judging import (
     gain,
     whole,
 )
-from alu.report.paper.results import MissingCellError, Results, share, where
+from alu.report.paper.results import MissingCellError, Results, incomplete, share, where
 from alu.report.paper.shape import percent
 
 READINGS = ("input", "reconstruction")
+WORDS = {True: "better", False: "worse", None: "not told apart"}
+"""What the sign test says of the first of two answers."""
 
 
 def above_clean(results: Results) -> Verdict:
@@ -54,6 +56,23 @@ def hard_samples(results: Results) -> Verdict:
         "at most 10 %."
     )
     return Verdict(whole([at_most(follow, 0.1)]), words)
+
+
+def adds_to_denoiser(results: Results) -> Verdict:
+    """ALU beside the denoised answer, on the same images under each attack of table 1."""
+    parts, found = [], []
+    for name in ("pgd-20", "cw-linf", "cw-l2, c fixed", "autoattack"):
+        cell = results.need("table1", name)
+        alu, denoised = cell["input"]["alu"], cell["purified"]
+        found.append(better(alu, denoised))
+        parts.append(f"{name}: denoised {percent(share(denoised))}, ALU {percent(share(alu))} ({WORDS[found[-1]]})")
+    unions = [results.need("table1", f"adaptive, {reading}") for reading in ("input", "purified")]
+    left = [str(union["adaptive"]).replace("2", "0") for union in unions]
+    kept = better(*left) or False  # two unions of nothing are equal, and that is no gain
+    parts.append(f"adaptive suite: denoised {percent(share(left[1]))}, ALU {percent(share(left[0]))}")
+    rule = ". To hold: better by the sign test under each attack; for all attackers, under the adaptive suite too."
+    stamp = next(filter(None, map(incomplete, unions)), "")
+    return _stamped(Verdict(first_of([kept], found), "; ".join(parts) + rule), stamp)
 
 
 def several_attacks(results: Results) -> Verdict:
@@ -127,8 +146,8 @@ def unified_better(results: Results) -> Verdict:
         two = [results.need("table2", f"cifar10-{name}/{column}")["reconstruction"]["alu"]
                for name in ("unified", "standard")]  # fmt: skip
         found.append(better(*two))
-        word = {True: "better", False: "worse", None: "not told apart"}[found[-1]]
-        parts.append(f"{column}: unified {percent(share(two[0]))}, plug-in {percent(share(two[1]))} ({word})")
+        two_said = f"unified {percent(share(two[0]))}, plug-in {percent(share(two[1]))}"
+        parts.append(f"{column}: {two_said} ({WORDS[found[-1]]})")
     names = ("cifar10-unified", "cifar10-standard")
     unions = [results.standing(name, "reconstruction") for name in names]
     stamp = next(filter(None, (results.unfinished(name, "reconstruction") for name in names)), "")

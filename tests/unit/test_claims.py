@@ -9,7 +9,7 @@ import pytest
 from alu.evaluation.intervals import Share
 from alu.report.paper import judging
 from alu.report.paper.claims import CLAIMS, judged, markdown
-from alu.report.paper.judges import answers, attackers, changes, scores, steps
+from alu.report.paper.judges import answers, attackers, changes, methods, scores, steps
 from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
 from alu.report.paper.results import Results
@@ -237,6 +237,22 @@ def test_a_denoiser_and_what_alu_adds() -> None:
     assert told(GOOD, HALF, HALF, unmet=["one more"]) == FEW
     assert told(HALF, HALF, BAD) == FEW
     assert told(BAD, HALF, BAD) == FAILS
+
+
+def test_other_methods_are_compared_on_the_same_images() -> None:
+    def told(own: str, left: str, theirs: str) -> str:
+        cells: dict[str, Any] = {}
+        for row in ("Unified ALU", *methods.OTHERS):
+            easy, union = (own, left) if row == "Unified ALU" else (HALF, theirs)
+            cells[f"{row}/pgd-20 on f"] = {"reconstruction": {"alu": easy}, "purified": easy}
+            cells[f"{row}/adaptive"] = {"adaptive": union}
+        return methods.outperforms(Results({"table3": made("table3", **cells)})).verdict
+
+    assert told(GOOD, BAD, BAD) == OBLIVIOUS
+    assert told(GOOD, GOOD, BAD) == HOLDS
+    assert told(GOOD, BAD, HALF) == OBLIVIOUS
+    assert told(HALF, BAD, HALF) == FEW
+    assert told(BAD, BAD, HALF) == FAILS
 
 
 def test_help_for_robust_classifiers_is_ten_points_on_each_of_them() -> None:

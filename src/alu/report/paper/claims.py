@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from alu.report.paper.judges import answers, attackers, changes, scores, steps
+from alu.report.paper.judges import answers, attackers, changes, methods, scores, steps
 from alu.report.paper.judging import FEW, UNKNOWN, Verdict
 from alu.report.paper.results import MissingCellError, Results
 
@@ -74,6 +74,8 @@ CLAIMS: tuple[Claim, ...] = (
           answers.helps_robust),
     Claim("unified beats plug-in", "A classifier trained on the VAE's outputs is better still.", "table2",
           answers.unified_better),
+    Claim("unified ALU outperforms other test-time methods", "It surpasses methods that adapt at test time.", "table3",
+          methods.outperforms),
     Claim("pattern-violating attacks are weak and slow", "Attacks that hold the true logit up win less, cost more.",
           "pattern-cost", attackers.pattern_weak),
     Claim("asymmetry stops BPDA", "BPDA-EOT fails if the classifier reads an inner layer.", "bpda",

@@ -8,6 +8,7 @@ from alu.report.paper.results import Results, incomplete, share, still_standing
 from alu.report.paper.shape import Shown, Table, percent, said_by_the_paper
 from alu.report.paper.tables import at, standing
 
+OWN = "Unified ALU"
 NOT_BUILT = ("Reverse attack (Mao 2021)", "SOAP (Shi 2021)", "ADP (Yoon 2021)", "Long-run EBM (Hill 2021)")
 COLUMNS3 = {
     "clean": "clean", "pgd-20 on f": "PGD-20 on f", "pgd-20 through": "PGD-20 through the purifier",
@@ -25,12 +26,11 @@ def table3(results: Results) -> list[Shown]:
         cells = {column: results.found("table3", f"{name}/{column}") for column in COLUMNS3}
         if name in published.TABLE3:
             rows.append([f"{name}: the paper", *_three(published.TABLE3[name], "Unified" in name)])
-        path, why = _answer(name), results.absent("table3", f"{name}/clean")
+        path, why = answer_of(name), results.absent("table3", f"{name}/clean")
         shown = [percent(share(at(cell, path))) if cell else "–" for cell in cells.values()]
         rows.append([f"{name}: here", *(shown if any(cells.values()) else [why])])
         union = results.found("table3", f"{name}/adaptive")
-        others = (at(cell, path) for cell in cells.values() if cell)
-        left = share(still_standing(union, others)) if union else None
+        left = share(left_of(results, name)) if union else None
         together = percent(left) + incomplete(union) if union else "–"
         through = cells["pgd-20 through"]
         drawn.append(
@@ -72,8 +72,16 @@ def _elsewhere(results: Results) -> Table:
     return Table("CIFAR-100 and tiny-ImageNet: right answers, percent (paper protocol)", header, [*rows, here], note)
 
 
-def _answer(row: str) -> tuple[str, ...]:
-    if row == "Unified ALU":
+def left_of(results: Results, row: str) -> str:
+    """What stands of a method under the adaptive suite, and under the table's own attacks on the same images."""
+    cells = [results.found("table3", f"{row}/{column}") for column in COLUMNS3]
+    others = (at(cell, answer_of(row)) for cell in cells if cell)
+    return still_standing(results.need("table3", f"{row}/adaptive"), others)
+
+
+def answer_of(row: str) -> tuple[str, ...]:
+    """Where a row's answer stands in a cell."""
+    if row == OWN:
         return ("reconstruction", "alu")
     return ("input", "alu") if "+ ALU" in row or "input reading" in row else ("purified",)
 

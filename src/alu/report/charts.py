@@ -94,23 +94,18 @@ def histogram(
             f' stroke-width="1.5" data-counts="{" ".join(map(str, counts[group.name]))}">'
             f"<title>{escape(group.name)}</title></polygon>"
         )
-    if threshold is not None:
-        at = axes.across(threshold)
-        which = "" if other is None else "dashed: "
-        parts.append(
-            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="6" y2="{axes.down(0):.1f}" stroke="{INK}" stroke-dasharray="4 3"/>'
-            f'<text x="{at + 5:.1f}" y="17">{which}flagged above {threshold:.3g}</text>'
-        )
+    marks = [] if threshold is None else [("" if other is None else "dashed: ", "flagged above", threshold, "4 3")]
     if other is not None:
-        name, value = other
-        at = axes.across(value)
-        # Beside both lines, so that neither crosses its words, and where there is room for them.
-        both = [at] if threshold is None else [at, axes.across(threshold)]
-        left = max(both) > axes.width / 2
-        place, anchor = (min(both) - 5, "end") if left else (max(both) + 5, "start")
+        marks.append(("dotted: ", other[0], other[1], "1 3"))
+    lines_at = [axes.across(value) for _, _, value, _ in marks]
+    # Words stand beside all lines, so that none crosses them, and on the side that has room.
+    left = bool(marks) and max(lines_at) > axes.width / 2
+    for row, ((which, name, value, dashes), at) in enumerate(zip(marks, lines_at, strict=True)):
+        place, anchor = (min(lines_at) - 5, "end") if left else (max(lines_at) + 5, "start")
         parts.append(
-            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="24" y2="{axes.down(0):.1f}" stroke="{INK}" stroke-dasharray="1 3"/>'
-            f'<text x="{place:.1f}" y="33" text-anchor="{anchor}">dotted: {escape(name)} {value:.3g}</text>'
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="6" y2="{axes.down(0):.1f}" stroke="{INK}"'
+            f' stroke-dasharray="{dashes}"/>'
+            f'<text x="{place:.1f}" y="{17 + 16 * row}" text-anchor="{anchor}">{which}{escape(name)} {value:.3g}</text>'
         )
     return axes.drawn("histogram of the suspicion score", parts)
 

@@ -225,9 +225,10 @@ def test_table_two() -> None:
 
 
 def test_a_denoiser_and_what_alu_adds() -> None:
-    def told(alu: str, denoised: str, union: str, **more: Any) -> str:
+    def told(alu: str, denoised: str, union: str, l2: str = "", **more: Any) -> str:
         names = ("pgd-20", "cw-linf", "cw-l2, c fixed", "autoattack")
         cells: dict[str, Any] = {name: {"input": {"alu": alu}, "purified": denoised} for name in names}
+        cells["cw-l2, c fixed"] = {"input": {"alu": l2 or alu}, "purified": denoised}
         cells |= {"adaptive, input": {"adaptive": union, **more}, "adaptive, purified": {"adaptive": BAD}}
         return answers.adds_to_denoiser(Results({"table1": made("table1", **cells)})).verdict
 
@@ -237,6 +238,7 @@ def test_a_denoiser_and_what_alu_adds() -> None:
     assert told(GOOD, HALF, HALF, unmet=["one more"]) == FEW
     assert told(HALF, HALF, BAD) == FEW
     assert told(BAD, HALF, BAD) == FAILS
+    assert told(GOOD, HALF, BAD, l2=BAD) == OBLIVIOUS, "L2 is outside the threat model"
 
 
 def test_other_methods_are_compared_on_the_same_images() -> None:

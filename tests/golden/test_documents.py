@@ -49,6 +49,9 @@ def test_no_defence_keeps_more_than_its_classifier_unless_the_lab_log_says_why()
         for key in [key for key in results.cells("table2") if key.endswith(f"/adaptive, {reading}")]:
             classifier = key.split("/")[0]
             pairs.append((key, reading, results.standing(classifier, reading), results.standing(classifier, "bare")))
+    for reading in ("input", "purified"):
+        two = [results.need("table1", f"adaptive, {which}")["adaptive"] for which in (reading, "bare")]
+        pairs.append(("table1", reading, two[0], two[1]))
     for row, (classifier, _, reading) in ROWS.items():
         key = f"{row}/adaptive"
         if results.found("table3", key) and row not in ("Adversarial training alone", "AWP"):  # these are bare

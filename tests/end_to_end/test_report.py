@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -145,3 +146,15 @@ def test_the_page_opens_in_a_browser_without_a_word(place: Path, tmp_path: Path)
     # A page with a fault is heard, so that silence means something.
     (tmp_path / "faulty.html").write_text(text.replace("</body>", "<script>nothing()</script></body>"))
     assert opened(tmp_path / "faulty.html")[1]
+
+
+TELL_WIDTH = "<script>document.title = `${document.documentElement.scrollWidth} of ${window.innerWidth}`</script>"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian's package chromium), which is not installed")
+def test_the_page_of_the_paper_is_no_wider_than_its_window(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "results" / "paper.html").read_text(encoding="utf-8")
+    (tmp_path / "page.html").write_text(text.replace("</body>", f"{TELL_WIDTH}</body>"), encoding="utf-8")
+    title = re.search(r"<title>(\d+) of (\d+)</title>", opened(tmp_path / "page.html")[0])
+    assert title is not None
+    assert int(title[1]) <= int(title[2]), "something does not wrap"

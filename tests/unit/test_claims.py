@@ -120,9 +120,11 @@ def test_bounds_and_comparisons_have_three_answers() -> None:
     assert judging.better("1" * 20, "1" * 19 + "0") is None
 
 
-def stepped(near: str, far: str) -> Results:
-    found = {"50": near, "200": far}
-    rows = {count: {"reconstruction": {"all flagged": digits, "alu": digits}} for count, digits in found.items()}
+def stepped(near: str, far: str, flagged: str = "1" * 100) -> Results:
+    rows = {
+        count: {"reconstruction": {"all flagged": digits, "alu": digits, "flagged": flagged}}
+        for count, digits in {"50": near, "200": far}.items()
+    }
     return results(iterations={"encoder": {"solver": "Adam", steps.PAPERS: {"pgd-20 on f(D(E))": rows}}})
 
 
@@ -133,6 +135,9 @@ def test_fifty_steps() -> None:
         "seven points gained is more than three, if not surely"
     )
     assert steps.fifty(stepped("0" * 90 + "1" * 10, "0" * 90 + "1" * 10)).verdict == FAILS, "chance has converged too"
+    unseen = steps.fifty(stepped("1" * 98 + "0" * 2, "1" * 98 + "0" * 2, "1" * 13 + "0" * 87))
+    assert unseen.verdict == FAILS, "the paper promises the detection rate too"
+    assert "flagged: N = 50 13.0" in unseen.evidence
 
 
 def rates(small: str, large: str) -> Results:

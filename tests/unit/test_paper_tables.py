@@ -65,6 +65,9 @@ def test_table_two_keeps_the_protocols_apart() -> None:
     assert rows(paper)["+ ALU, reconstruction: the paper"] == ["paper 79.34", "–", "paper 64.52", "–", "paper 72.03"]
     assert rows(paper)["+ ALU, input reading"][1].startswith("75.0 "), "right attacked, whatever was answered clean"
     assert rows(standard)["Adversarial training"][0] == "cifar10-at has not been trained yet."
+    assert rows(paper)["Adversarial training: the paper"][:2] == ["paper 88.83", "paper 48.68"]
+    assert rows(paper)["Adversarial training + ALU, reconstruction: the paper"][2] == "paper 96.87"
+    assert rows(paper)["Adversarial training: here"] == ["cifar10-at has not been trained yet."]
     found = rows(standard)["+ ALU, input reading"]
     assert found[0].startswith("50.0 ")
     assert found[1].startswith("25.0 "), "right clean and attacked"

@@ -24,7 +24,7 @@ def write(results: Results, path: Path) -> Path:
 def html(results: Results) -> str:
     """The whole page; the same results give the same page."""
     measured = [name for name in VIEWS if name in results.experiments]
-    links = "".join(f'<a href="#{name}">{name}</a>' for name in ("claims", *measured))
+    links = " ".join(f'<a href="#{name}">{name}</a>' for name in ("claims", *measured))
     body = [
         "<h1>Adversarial Logit Update: the paper and what was measured here</h1>",
         "<p>Every number of ours carries its 95 % interval and n; grey points and rows named “the paper” are its own. "

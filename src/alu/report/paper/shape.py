@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from alu.evaluation.intervals import Share
+from alu.evaluation.resampling import Estimate
 from alu.report.page import table
 
 
@@ -75,6 +76,12 @@ def percent(share: Share | None) -> str:
         return "–"
     low, high = share.interval
     return f"{100 * share.value:.1f} [{100 * low:.1f}, {100 * high:.1f}] n={share.n}"
+
+
+def points(gained: Estimate) -> str:
+    """A difference of two shares in points, with its sign and interval."""
+    low, high = gained.interval
+    return f"{100 * gained.value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points"
 
 
 def said_by_the_paper(value: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alu.report.paper.judging import FAILS, FEW, HOLDS, Verdict, at_least, at_most, gain, whole
 from alu.report.paper.results import Results, both, incomplete, share, where
-from alu.report.paper.shape import percent
+from alu.report.paper.shape import percent, points
 
 
 def pattern_weak(results: Results) -> Verdict:
@@ -14,17 +14,17 @@ def pattern_weak(results: Results) -> Verdict:
     )
     right = plain["right clean"]
     hit, third = where(plain["fooled"], right), where(held["case 3"], right)
-    fewer = gain(hit, third)
+    change = gain(third, hit)
     costs = {name: held[key] / plain[key] for name, key in
              (("gradients", "backwards"), ("forward passes", "forwards"), ("seconds", "seconds"))}  # fmt: skip
     said = ", ".join(f"{cost:.1f} times the {name}" for name, cost in costs.items())
     slow = costs["gradients"] > 2
     words = (
         f"Of images right clean PGD fools {percent(share(hit))}; held to the paper's case 3, {percent(share(third))} "
-        f"are fooled, fewer by {fewer.shown('.1%')}, at {said} of PGD that stops when it has won. Slow: "
+        f"are fooled, {points(change)}, at {said} of PGD that stops when it has won. Slow: "
         f"{'yes' if slow else 'no'}. To hold: fewer by more than 10 points, and more than twice the gradients."
     )
-    return Verdict(whole([at_least(fewer, 0.1), slow]), words)
+    return Verdict(whole([at_most(change, -0.1), slow]), words)
 
 
 def asymmetry(results: Results) -> Verdict:

@@ -175,7 +175,7 @@ class AutoAttack(PyAutoAttack):
 
     def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
         """For each image the first success of any attack."""
-        predict = watched(predict, len(images), self.VERSIONS[self.version], self.told)
+        predict = watched(predict, len(images), self.VERSIONS[self.version], self.batch_size, self.told)
         attack = self.library("autoattack").AutoAttack(
             predict, version=self.version, device=images.device, **self.common
         )

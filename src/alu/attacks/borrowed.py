@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -123,16 +125,24 @@ class _Isolated(torch.autograd.Function):
         return gradient_of(along, ctx.images, ctx.who, again=True), None, None, None
 
 
-def watched(predict: Predict, count: int, passes: int, told: Watcher | None) -> Predict:
-    """The same, and `told` hears how many of `count` images are through if each takes `passes` passes; a search that
-    succeeds early is ahead of that."""
-    asked = 0
+RECENT = 500
+"""Calls from which the number of images that still stand is reckoned."""
+
+
+def watched(predict: Predict, count: int, passes: int, batch: int, told: Watcher | None) -> Predict:
+    """The same, and `told` hears how far `count` images are, in images, if each that still stands takes `passes` passes
+    in batches such as the recent ones; those that fell are not waited for."""
+    calls, asked, through = passes * math.ceil(count / batch), 0, 0
+    recent: deque[int] = deque(maxlen=RECENT)
 
     def ask(images: Tensor) -> Tensor:
-        nonlocal asked
-        asked += len(images)
+        nonlocal calls, asked, through
+        recent.append(len(images))
+        calls, asked = calls - 1, asked + len(images)
+        left = max(calls, 0) * sum(recent) / len(recent)
+        through = max(through, min(count - 1, int(count * asked / (asked + left))))
         if told is not None:
-            told(min(count - 1, asked // passes), count)
+            told(through, count)
         return predict(images)
 
     return ask

@@ -29,7 +29,7 @@ def test_a_table_a_file_and_a_page(tmp_path: Path) -> None:
 
 
 def test_one_cell_of_an_experiment(tmp_path: Path) -> None:
-    done = alu(tmp_path, "reproduce", "one-step", "--quick", "--only", "10*")
+    done = alu(tmp_path, "reproduce", "one-step", "--quick", "--only", "10 *s")
     assert done.code == 0, done.err
     result = json.loads((tmp_path / "results" / "quick" / "one-step.json").read_text())
     assert list(result["cells"]) == ["10 outputs"]

@@ -99,6 +99,17 @@ def test_logit_changes() -> None:
     assert changes.others_stay(changed("1", 4.0)).verdict == FAILS
 
 
+def test_what_holds_on_one_classifier_only_says_so() -> None:
+    found, robust = changed("1" * 400, 1.0), changed("1" * 260 + "0" * 140, 4.0)
+    for key, record in robust.experiments["logit-change"]["cells"].items():
+        found.experiments["logit-change"]["cells"][key.replace("standard", "at")] = record
+    for judge in (changes.true_falls, changes.others_stay):
+        told = judge(found)
+        assert told.verdict == HOLDS
+        assert told.figures[0] == "On cifar10-standard only"
+        assert "cifar10-at, " in told.evidence
+
+
 def test_evidence_is_figures_and_a_rule() -> None:
     told = judging.Verdict(HOLDS, "In the input reading only. a: 1.5 % n=2; b: 2.0 %. To hold: 1 %; more. INCOMPLETE")
     assert told.figures == ["In the input reading only", "a: 1.5 % n=2", "b: 2.0 %"]
@@ -227,6 +238,15 @@ def test_table_two() -> None:
     assert answers.unified_better(table2(unified=rows(GOOD, BAD, HALF), standard=plain)).verdict == HOLDS
     assert answers.unified_better(table2(unified=plain, standard=rows(GOOD, BAD, BAD))).verdict == FAILS
     assert answers.unified_better(table2(unified=plain, standard=plain)).verdict == FEW
+    nothing = rows(BAD, BAD, BAD)
+    assert answers.unified_better(table2(unified=nothing, standard=nothing)).verdict == FAILS, "nothing leads nothing"
+    split = rows(GOOD, BAD, BAD)
+    for cell in split.values():
+        if "reconstruction" in cell:
+            cell["reconstruction"] = {"alu": BAD}
+    told = answers.unified_better(table2(unified=split, standard=plain))
+    assert told.verdict == OBLIVIOUS
+    assert told.figures[0] == "In the input reading only"
 
 
 def test_a_denoiser_and_what_alu_adds() -> None:
@@ -249,15 +269,17 @@ def test_a_denoiser_and_what_alu_adds() -> None:
 def test_other_methods_are_compared_on_the_same_images() -> None:
     def told(own: str, left: str, theirs: str) -> str:
         cells: dict[str, Any] = {}
-        for row in ("Unified ALU", *methods.OTHERS):
-            easy, union = (own, left) if row == "Unified ALU" else (HALF, theirs)
-            cells[f"{row}/pgd-20 on f"] = {"reconstruction": {"alu": easy}, "purified": easy}
+        for row in (*methods.OURS.values(), *methods.OTHERS):
+            easy, union = (own, left) if row in methods.OURS.values() else (HALF, theirs)
+            both = {reading: {"alu": easy} for reading in methods.OURS}
+            cells[f"{row}/pgd-20 on f"] = {**both, "purified": easy}
             cells[f"{row}/adaptive"] = {"adaptive": union}
         return methods.outperforms(Results({"table3": made("table3", **cells)})).verdict
 
     assert told(GOOD, BAD, BAD) == OBLIVIOUS
     assert told(GOOD, GOOD, BAD) == HOLDS
     assert told(GOOD, BAD, HALF) == OBLIVIOUS
+    assert told(GOOD, "1" * 43 + "0" * 57, HALF) == FEW, "a lead of three may be chance"
     assert told(HALF, BAD, HALF) == FEW
     assert told(BAD, BAD, HALF) == FAILS
 
@@ -273,6 +295,15 @@ def test_help_for_robust_classifiers_is_ten_points_on_each_of_them() -> None:
     assert told.verdict == FAILS, "one that is not helped is one too many"
     assert "cifar10-mart, PGD-20 on f: bare 40.0" in told.evidence
     assert judged(table2(mart=helped))["ALU helps adversarially trained classifiers too"][1].verdict == UNKNOWN
+
+
+def test_a_row_that_lacks_an_attack_of_the_table_is_not_every_attack() -> None:
+    found = table2(at=rows(GOOD, HALF, GOOD, HALF))
+    assert found.unfinished("cifar10-at", "input") == ""
+    del found.experiments["table2"]["cells"]["cifar10-at/autoattack on f(D(E))"]
+    assert found.unfinished("cifar10-at", "input") == " INCOMPLETE (autoattack on f(D(E)) not run)"
+    assert found.unfinished("cifar10-at", "bare") == "", "which has nothing to be attacked through"
+    assert answers.helps_robust(found).verdict == FEW
 
 
 def test_a_union_that_lacks_an_attack_proves_nothing() -> None:
@@ -293,13 +324,15 @@ def test_a_union_that_lacks_an_attack_proves_nothing() -> None:
 def test_pattern() -> None:
     pgd = {"right clean": GOOD, "fooled": GOOD, "case 3": BAD, "backwards": 100, "forwards": 100, "seconds": 1.0}
     name = "cifar10-standard/"
-    some = "1" * 90 + "0" * 10
-    for third, cost, verdict in ((GOOD, 300, FAILS), (HALF, 300, HOLDS), (HALF, 150, FAILS), (some, 300, FEW)):
+    some, most = "1" * 90 + "0" * 10, "0" * 10 + "1" * 90
+    for fooled, third, cost, verdict in (
+        (some, GOOD, 300, FAILS), (GOOD, HALF, 300, HOLDS), (GOOD, HALF, 150, FAILS), (most, some, 300, FEW),
+    ):  # fmt: skip
         held = {**pgd, "case 3": third, "backwards": cost}
-        cells = {f"{name}pgd, stopped when fooled": pgd, f"{name}pattern": held}
+        cells = {f"{name}pgd, stopped when fooled": {**pgd, "fooled": fooled}, f"{name}pattern": held}
         told = attackers.pattern_weak(Results({"pattern-cost": made("pattern-cost", **cells)}))
         assert told.verdict == verdict
-        assert f"Slow: {'yes' if cost == 300 else 'no'}." in told.evidence
+        assert f"{cost / 100:.1f} times the gradients" in told.evidence
 
 
 @pytest.mark.parametrize(
@@ -342,9 +375,10 @@ def test_convergence_equation_and_one_step() -> None:
         kept = {"kept": {"0.8": {"true": both, "adversarial": both}}}
         found = Results({"features": made("features", **{"cifar10-standard": kept})})
         assert changes.equation(found).verdict == verdict
-    for rate, left, verdict in ((1.0, 0.0, HOLDS), (-1.0, 0.0, FAILS), (1.0, 0.5, FAILS)):
-        cell = {"n": 500, "rate": [rate] * 500, "error before": [1.0] * 500, "error after": [left] * 500}
-        names = ("1 outputs", "1 outputs, label of the image", "10 outputs")
+    for rate, right, verdict in ((1.0, "1", HOLDS), (-1.0, "1", FAILS), (1.0, "0", FAILS)):
+        cell = {"n": 500, "rate": [rate] * 500, "error before": [1.0] * 500, "error after": [0.0] * 500,
+                "some rate is right": right * 500}  # fmt: skip
+        names = ("1 outputs", "1 outputs, label of the image", "10 outputs, label of the image")
         found = Results({"one-step": made("one-step", **dict.fromkeys(names, cell))})
         assert changes.one_step(found).verdict == verdict
 

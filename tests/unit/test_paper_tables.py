@@ -60,7 +60,10 @@ def test_table_two_keeps_the_protocols_apart() -> None:
     result["cells"]["cifar10-at/clean"] = {"absent": "cifar10-at has not been trained yet."}
     drawn, paper, standard = tables.table2(Results({"table2": result}))
     points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
-    assert points == {"Standard: the paper, PGD-20": "0.6452", "Standard: here, PGD-20 on f(D(E))": "0.75"}
+    assert points == {
+        "Standard + ALU, PGD-20: the paper": "0.6452", "Standard + ALU, PGD-20 on f(D(E))": "0.75",
+        "Standard, PGD-20 on f(D(E))": "0.0",
+    }, "no union of one without that of the other"  # fmt: skip
     assert rows(paper)["Standard: the paper"][:2] == ["paper 93.85", "paper 0"]
     assert rows(paper)["+ ALU, reconstruction: the paper"] == ["paper 79.34", "–", "paper 64.52", "–", "paper 72.03"]
     assert rows(paper)["+ ALU, input reading"][1].startswith("75.0 "), "right attacked, whatever was answered clean"
@@ -72,8 +75,14 @@ def test_table_two_keeps_the_protocols_apart() -> None:
     assert found[0].startswith("50.0 ")
     assert found[1].startswith("25.0 "), "right clean and attacked"
     assert found[-1].startswith("0.0 "), "the one that the suite left falls to the table's own attacks"
+    assert "Budget" not in standard.note
+    cells[f"{name}adaptive, reconstruction"] = {"adaptive": "0100", "budget": "standard"}
+    cells[f"{name}adaptive, bare"] = {"adaptive": "0000"}
     cells[f"{name}adaptive, input"] = {"adaptive": "0100", "unmet": ["no attack without gradients"]}
-    _, _, standard = tables.table2(Results({"table2": made("table2", **cells)}))
+    drawn, _, standard = tables.table2(Results({"table2": made("table2", **cells)}))
+    assert 'data-key="Standard + ALU, every attack"' in drawn.html()
+    assert 'data-key="Standard, every attack"' in drawn.html()
+    assert standard.note.endswith("Budget standard: Standard.")
     assert rows(standard)["+ ALU, input reading"][-1] == "25.0 [4.6, 69.9] n=4 INCOMPLETE (no attack without gradients)"
 
 
@@ -102,7 +111,7 @@ def test_table_three_names_what_is_not_built() -> None:
     drawn, shown, strict, elsewhere = table3.table3(Results({"table3": result, "table2": unified}))
     points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
     assert points == {
-        "Hedge Defense: the paper, PGD-20": repr(71.43 / 100), "Hedge Defense: PGD-20 through it": "0.0",
+        "Hedge Defense: the paper, PGD-20": repr(71.43 / 100), "Hedge Defense: PGD-20": "0.0",
         "Hedge Defense: every attack": "0.0",
     }  # fmt: skip
     assert rows(strict)["Hedge Defense"][-1].startswith("0.0 "), "the table's own attacks count with the suite's"

@@ -15,12 +15,13 @@ PIXELS, CODE = 48, 12
 
 
 def cells(material: Material) -> list[Cell]:
-    """One output, for which the algebra is right; the same with the label that the classifier gives the image, as the
-    appendix assumes; and ten outputs, for which no one rate can be right."""
+    """One output, for which the algebra is right, and ten, for which no one rate can be; each also with the label that
+    the classifier gives the image, as the appendix assumes."""
     return [
         Cell("1 outputs", partial(_cell, material, 1)),
         Cell("1 outputs, label of the image", partial(_cell, material, 1, True)),
         Cell("10 outputs", partial(_cell, material, 10)),
+        Cell("10 outputs, label of the image", partial(_cell, material, 10, True)),
     ]
 
 
@@ -29,7 +30,7 @@ def _cell(material: Material, outputs: int, fitting: bool = False) -> Found:
     output before and after one step, as a share of the wanted output; that is what the classifier says of the image
     where `fitting`, else any number."""
     stream = generator(material.seed, "one step", outputs)
-    rates, before, after = [], [], []
+    rates, before, after, right = [], [], [], []
     for _ in range(material.sizes["n"]):
         decoder, classifier, image, code, wanted = (
             torch.randn(shape, generator=stream, dtype=torch.float64)
@@ -42,7 +43,10 @@ def _cell(material: Material, outputs: int, fitting: bool = False) -> Found:
         rates.append(float(rate))
         before.append(_error(classifier @ decoder @ code, wanted))
         after.append(_error(classifier @ decoder @ stepped, wanted))
-    return {"n": material.sizes["n"], "rate": rates, "error before": before, "error after": after}
+        right.append(some_rate(decoder, classifier, image, code, int(wanted.argmax())))
+    found: Found = {"n": material.sizes["n"], "rate": rates, "error before": before, "error after": after}
+    # One output has no other class that could be answered.
+    return found if outputs == 1 else {**found, "some rate is right": "".join(str(int(one)) for one in right)}
 
 
 def best_rate(decoder: Tensor, classifier: Tensor, image: Tensor, code: Tensor, wanted: Tensor) -> Tensor:
@@ -51,6 +55,19 @@ def best_rate(decoder: Tensor, classifier: Tensor, image: Tensor, code: Tensor, 
     way = classifier @ decoder @ (2 * decoder.T @ (image - decoder @ code))
     missing = wanted - classifier @ decoder @ code
     return (way @ missing) / (way @ way)
+
+
+def some_rate(decoder: Tensor, classifier: Tensor, image: Tensor, code: Tensor, label: int) -> bool:
+    """Whether any positive rate makes `label` the largest output after one step: along the step each output is a line,
+    and each other class allows the rates on one side of a point."""
+    start, slope = (classifier @ decoder @ way for way in (code, 2 * decoder.T @ (image - decoder @ code)))
+    low, high = 0.0, float("inf")
+    for lead, gain in zip((start[label] - start).tolist(), (slope[label] - slope).tolist(), strict=True):
+        if gain > 0:
+            low = max(low, -lead / gain)
+        elif gain < 0:
+            high = min(high, -lead / gain)
+    return low < high
 
 
 def _error(output: Tensor, wanted: Tensor) -> float:

@@ -104,7 +104,7 @@ EXPERIMENT = Experiment(
         "The paper's attacker differentiates f(D(E)) but not the latent steps, the threshold or the rule, and "
         "its accuracy does not ask whether the clean answer was right. Networks are narrow ResNet-18s in "
         "place of ResNet-50s, CIFAR-100 and tiny-ImageNet are subsets. Adversarial training takes 2 steps where "
-        "the paper takes 10, for 26 epochs on CIFAR-10 and 5 elsewhere; TRADES, FAT, GAIRAT and MART are tuned "
+        "10 are usual, for 26 epochs on CIFAR-10 and 5 elsewhere; TRADES, FAT, GAIRAT and MART are tuned "
         "from it for two epochs of 5 steps, Unified from Standard for four."
     ),
     why=(

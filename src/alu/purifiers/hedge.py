@@ -1,4 +1,4 @@
-"""Hedge Defense (Wu et al. 2021): move an image to where the classifier is least sure of every class at once."""
+"""Hedge Defense (Wu et al. 2021): from a random point nearby, raise the cross-entropy of all classes at once."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from html import escape
 
 from alu.evaluation.intervals import Share
 
-ROW, WIDTH, LEFT, RIGHT, FOOT = 24, 640, 300, 120, 22
+ROW, WIDTH, LEFT, RIGHT, FOOT = 24, 700, 310, 160, 22
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def dots(label: str, rows: Sequence[Dot]) -> str:
         y, says, whisker = number * ROW + ROW / 2, f"{100 * row.value:.1f}", ""
         if isinstance(row.share, Share):
             low, high = row.share.interval
-            says += f" [{100 * low:.1f}, {100 * high:.1f}]"
+            says += f" [{100 * low:.1f}, {100 * high:.1f}] n={row.share.n}"
             whisker = (
                 f'<line x1="{_across(low):.1f}" x2="{_across(high):.1f}" y1="{y:.1f}" y2="{y:.1f}"'
                 f' stroke="{row.colour}" stroke-width="2"/>'

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from alu.report.paper import glossary
 from alu.report.paper.judges import answers, attackers, changes, methods, scores, steps
 from alu.report.paper.judging import FEW, UNKNOWN, Verdict
 from alu.report.paper.results import MissingCellError, Results
@@ -51,8 +52,8 @@ CLAIMS: tuple[Claim, ...] = (
           "histogram", scores.overlap),
     Claim("clean and attacked scores are separable", "Clean and attacked images are told apart by the score.",
           "histogram", scores.separable),
-    Claim("detection survives AutoAttack", "The detector works against AutoAttack too.", "histogram",
-          scores.survives_autoattack),
+    Claim("detection survives AutoAttack", "Table 2's accuracy under AutoAttack needs a detector that fires.",
+          "histogram", scores.survives_autoattack),
     Claim("other logits move little", "Only the true and the adversarial logit change much.", "logit-change",
           changes.others_stay),
     Claim("the true logit falls most", "In 99.69 % of successful attacks the true logit falls most.", "logit-change",
@@ -77,7 +78,7 @@ CLAIMS: tuple[Claim, ...] = (
           answers.unified_better),
     Claim("unified ALU outperforms other test-time methods", "It surpasses methods that adapt at test time.", "table3",
           methods.outperforms),
-    Claim("pattern-violating attacks are weak and slow", "Attacks that hold the true logit up win less, cost more.",
+    Claim("pattern-violating attacks are weak and slow", "Attacks that hold the true logit up win less and cost more.",
           "pattern-cost", attackers.pattern_weak),
     Claim("asymmetry stops BPDA", "BPDA-EOT fails if the classifier reads an inner layer.", "bpda",
           attackers.asymmetry),
@@ -99,7 +100,9 @@ def markdown(results: Results) -> str:
         "# The paper's claims, judged",
         "",
         "Generated from `results/` by `python -m alu.report.paper.writing`; a test fails if this disagrees with them.",
-        "Percentages carry their 95 % interval and n. The threat model is L∞, 8/255, unless said.",
+        "Percentages carry their 95 % interval and n. The threat model is L∞, 8/255, unless said. In its words:",
+        "",
+        *(f"- **{word}**: {means}" for word, means in glossary.WORDS.items()),
         "",
     ]
     for claim, verdict in judged(results).values():

@@ -96,11 +96,13 @@ def one_step(results: Results) -> list[Shown]:
     rows = []
     for key, found in results.cells("one-step").items():
         positive = Share(sum(rate > 0 for rate in found["rate"]), found["n"])
+        exists = percent(share(found["some rate is right"])) if "some rate is right" in found else NOTHING
         rows.append([key, f"{median(found['error before']):.3g}", f"{median(found['error after']):.3g}",
-                     f"{max(found['error after']):.3g}", percent(positive)])  # fmt: skip
-    header = ["linear problem", "median error before", "median error after", "largest error after", "rate is positive"]
+                     f"{max(found['error after']):.3g}", percent(positive), exists])  # fmt: skip
+    header = ["linear problem", "median error before", "median error after", "largest error after",
+              "best rate is positive", "some positive rate gives the right answer"]  # fmt: skip
     note = "Error: distance of the output to the wanted one, as a share of it. The rate needs the true label."
-    return [Table("One step with the best rate", header, rows or [["", *[NOTHING] * 4]], note)]
+    return [Table("One step with the best rate", header, rows or [["", *[NOTHING] * 5]], note)]
 
 
 def bpda(results: Results) -> list[Shown]:

@@ -69,17 +69,32 @@ def better(first: str, second: str) -> bool | None:
     return only[0] > only[1]
 
 
+def ahead(first: str, second: str) -> bool | None:
+    """The same of two unions, of which nothing may be left: two of nothing are equal, and that is no lead."""
+    return better(first, second) if "1" in first + second else False
+
+
 def first_of(strict: Iterable[bool | None], lenient: Iterable[bool | None]) -> str:
     """What holds for every attacker, else what holds for those who do not know the defence."""
     lenient = list(lenient)
     return whole([*strict, *lenient], otherwise=whole(lenient, OBLIVIOUS))
 
 
-def by_reading(found: Mapping[str, str]) -> tuple[str, str]:
-    """The verdict of the reading in which a claim fares best, and a word on it where the other one says otherwise."""
+def best_case(found: Mapping[str, str], only: str) -> tuple[str, str]:
+    """The verdict of the case in which a claim fares best, and where another says otherwise a word on which it is."""
     best = min(found.values(), key=(HOLDS, OBLIVIOUS, FEW, FAILS).index)
-    where = [reading for reading, verdict in found.items() if verdict == best]
-    return best, "" if len(where) == len(found) else f"In the {' and '.join(where)} reading only. "
+    where = [case for case, verdict in found.items() if verdict == best]
+    return best, "" if len(where) == len(found) else only.format(" and ".join(where)) + " only. "
+
+
+def by_reading(found: Mapping[str, str]) -> tuple[str, str]:
+    """The verdict of the reading in which a claim fares best."""
+    return best_case(found, "In the {} reading")
+
+
+def by_classifier(found: Mapping[str, str]) -> tuple[str, str]:
+    """The verdict of the classifier on which a claim fares best."""
+    return best_case(found, "On {}")
 
 
 def whole(parts: Iterable[bool | None], then: str = HOLDS, otherwise: str = FAILS) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from alu.report import page
 from alu.report.page import table
+from alu.report.paper import glossary
 from alu.report.paper.claims import CLAIMS, facts, judged
 from alu.report.paper.judging import FAILS, HOLDS, OBLIVIOUS, Verdict
 from alu.report.paper.results import Results
@@ -24,17 +25,24 @@ def write(results: Results, path: Path) -> Path:
 def html(results: Results) -> str:
     """The whole page; the same results give the same page."""
     measured = [name for name in VIEWS if name in results.experiments]
-    links = " ".join(f'<a href="#{name}">{name}</a>' for name in ("claims", *measured))
+    links = " ".join(f'<a href="#{name}">{name}</a>' for name in ("words", "claims", *measured))
     body = [
         "<h1>Adversarial Logit Update: the paper and what was measured here</h1>",
         "<p>Every number of ours carries its 95 % interval and n; grey points and rows named “the paper” are its own. "
         "Its attackers differentiate the classifier f or f(D(E)); an adaptive attacker knows the whole defence.</p>",
         f"<nav>{links}</nav>",
+        _words(),
         *_claims(results),
     ]
     for name in measured:
         body += _experiment(results, name)
     return page.page("ALU: the paper, measured again", body)
+
+
+def _words() -> str:
+    """What the words mean."""
+    meant = "".join(f"<dt>{escape(word)}</dt><dd>{escape(means)}</dd>" for word, means in glossary.WORDS.items())
+    return f'<h2 id="words">Words</h2><dl class="facts">{meant}</dl>'
 
 
 def _claims(results: Results) -> list[str]:

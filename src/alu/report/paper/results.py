@@ -12,6 +12,12 @@ from alu.evaluation.intervals import Share
 from alu.evaluation.result import checksum
 from alu.storage import read_json
 
+CLASSIFIERS = ("cifar10-standard", "cifar10-at")
+"""What attacks on a classifier alone are measured on."""
+THROUGH = ("pgd-20 on f(D(E))", "autoattack on f(D(E))")
+ATTACKS = ("pgd-20 on f", "autoattack on f", *THROUGH)
+"""Table 2's own attacks; a bare classifier has nothing to be attacked through."""
+
 
 def read(path: Path) -> dict[str, Any]:
     """A result as it was written; one that was edited, or that something else wrote, is refused."""
@@ -95,6 +101,11 @@ class Results:
             raise MissingCellError(f"{experiment}, {cell}")
         return found
 
+    def measured(self, experiment: str, names: Iterable[str], cell: str) -> list[str]:
+        """Those of the names of which a cell was measured; the first in any case, so that its absence is noticed."""
+        first, *others = names
+        return [first, *(name for name in others if self.found(experiment, f"{name}/{cell}"))]
+
     def standing(self, classifier: str, reading: str) -> str:
         """Table 2, standard protocol: images of the adaptive cell that are right clean, under its suite, and under the
         table's own attacks on the same images."""
@@ -106,8 +117,11 @@ class Results:
         return still_standing(union, others)
 
     def unfinished(self, classifier: str, reading: str) -> str:
-        """A stamp where an attack of table 2's adaptive cell is missing or failed, else nothing."""
-        return incomplete(self.need("table2", f"{classifier}/adaptive, {reading}"))
+        """A stamp where an attack of table 2's adaptive cell, or of the table itself, is missing, else nothing."""
+        union = self.need("table2", f"{classifier}/adaptive, {reading}")
+        needed = (name for name in ATTACKS if reading != "bare" or name not in THROUGH)
+        missing = [f"{name} not run" for name in needed if not self.found("table2", f"{classifier}/{name}")]
+        return incomplete({**union, "unmet": [*union.get("unmet", []), *missing]})
 
     def together(self, system: str) -> str:
         """`bpda`, standard protocol: images that stand under the adaptive suite and the experiment's own attacks."""

@@ -110,9 +110,8 @@ def table2(results: Results) -> list[Shown]:
                 rows += _method(results, dataset, method, name, protocol)
             header = ["", *COLUMNS2.values(), *(["every attack together"] if protocol == "standard" else [])]
             if rows:
-                made.append(
-                    Table(f"{dataset}: right answers, percent ({protocol} protocol)", header, rows, NOTES[protocol])
-                )
+                note = NOTES[protocol] + (_budgets(results, dataset) if protocol == "standard" else "")
+                made.append(Table(f"{dataset}: right answers, percent ({protocol} protocol)", header, rows, note))
     return made or [_empty("Right answers, percent", "not measured yet")]
 
 
@@ -166,7 +165,17 @@ def standing(cells: dict[str, Any], path: tuple[str, ...]) -> list[str]:
 def _union(results: Results, key: str, reading: str) -> str:
     """Every attack together: the adaptive suite, and the table's own attacks on the same images."""
     found = results.found("table2", f"{key}/adaptive, {reading}") if reading else None
-    return percent(share(results.standing(key, reading))) + incomplete(found) if found else "–"
+    return percent(share(results.standing(key, reading))) + results.unfinished(key, reading) if found else "–"
+
+
+def _budgets(results: Results, dataset: str) -> str:
+    """Which suite each classifier met, as a sentence."""
+    met: dict[str, list[str]] = {}
+    for method, name in NAMES.items():
+        found = results.found("table2", f"{dataset}-{method}/adaptive, reconstruction")
+        if found:
+            met.setdefault(found.get("budget", "quick"), []).append(name)
+    return "".join(f" Budget {budget}: {', '.join(names)}." for budget, names in met.items())
 
 
 def at(found: dict[str, Any], path: tuple[str, ...]) -> str:

@@ -27,8 +27,9 @@ WORDS = {
     UNKNOWN: ("is not measured yet", "are not measured yet"),
 }
 """What became of one claim, and of several."""
-PICTURE = """Table 2 on CIFAR-10, percent right: ALU as the paper reports it (grey), here under the same attack (blue),
-here under every attack together (red), and the classifier without ALU (black).
+PICTURE = """Table 2 on CIFAR-10, percent right: ALU as the paper reports it (grey), here under the same attack (blue,
+paper protocol), here under every attack together (red, standard protocol), and the classifier without ALU under both
+(black).
 
 ![ALU on CIFAR-10: the paper, and what was measured here](docs/table2.svg)"""
 BEGIN, END = "<!-- from results: begin -->", "<!-- from results: end -->"

@@ -8,6 +8,7 @@ from alu.report.paper.judging import (
     FEW,
     HOLDS,
     Verdict,
+    ahead,
     at_least,
     at_most,
     better,
@@ -64,14 +65,14 @@ def adds_to_denoiser(results: Results) -> Verdict:
     for name in ("pgd-20", "cw-linf", "cw-l2, c fixed", "autoattack"):
         cell = results.need("table1", name)
         alu, denoised = cell["input"]["alu"], cell["purified"]
-        ahead, inside = better(alu, denoised), "l2" not in name
+        told, inside = better(alu, denoised), "l2" not in name
         if inside:
-            found.append(ahead)
-        word = WORDS[ahead] + ("" if inside else ", L2: outside the threat model, not counted")
+            found.append(told)
+        word = WORDS[told] + ("" if inside else ", L2: outside the threat model, not counted")
         parts.append(f"{name}: denoised {percent(share(denoised))}, ALU {percent(share(alu))} ({word})")
     unions = [results.need("table1", f"adaptive, {reading}") for reading in ("input", "purified")]
     left = [str(union["adaptive"]).replace("2", "0") for union in unions]
-    kept = better(*left) or False  # two unions of nothing are equal, and that is no gain
+    kept = ahead(*left)
     parts.append(f"adaptive suite: denoised {percent(share(left[1]))}, ALU {percent(share(left[0]))}")
     rule = ". To hold: better by the sign test under each L∞ attack; for all attackers, under the adaptive suite too."
     stamp = next(filter(None, map(incomplete, unions)), "")
@@ -143,23 +144,24 @@ def helps_robust(results: Results) -> Verdict:
 
 
 def unified_better(results: Results) -> Verdict:
-    """Unified beside plug-in, on the same images."""
-    parts, found = [], []
-    for column in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))", "autoattack on f(D(E))"):
-        two = [results.need("table2", f"cifar10-{name}/{column}")["reconstruction"]["alu"]
-               for name in ("unified", "standard")]  # fmt: skip
-        found.append(better(*two))
-        two_said = f"unified {percent(share(two[0]))}, plug-in {percent(share(two[1]))}"
-        parts.append(f"{column}: {two_said} ({WORDS[found[-1]]})")
-    names = ("cifar10-unified", "cifar10-standard")
-    unions = [results.standing(name, "reconstruction") for name in names]
-    stamp = next(filter(None, (results.unfinished(name, "reconstruction") for name in names)), "")
-    n = min(map(len, unions))
-    # Two unions of nothing are equal, and that is no gain.
-    kept = better(unions[0][:n], unions[1][:n]) or False
-    parts.append(f"every attack together: unified {percent(share(unions[0]))}, plug-in {percent(share(unions[1]))}")
-    rule = ". Reconstruction reading. To hold: better by the sign test in each column; for all attackers, together too."
-    return _stamped(Verdict(first_of([kept], found), "; ".join(parts) + rule), stamp)
+    """Unified beside plug-in, on the same images, in both readings."""
+    parts, verdicts, names = [], {}, ("cifar10-unified", "cifar10-standard")
+    for reading in READINGS:
+        found = []
+        for column in ("clean", "pgd-20 on f", "pgd-20 on f(D(E))", "autoattack on f(D(E))"):
+            two = [results.need("table2", f"{name}/{column}")[reading]["alu"] for name in names]
+            found.append(ahead(*two))
+            two_said = f"unified {percent(share(two[0]))}, plug-in {percent(share(two[1]))}"
+            parts.append(f"{reading}, {column}: {two_said} ({WORDS[better(*two)]})")
+        unions = [results.standing(name, reading) for name in names]
+        n = min(map(len, unions))
+        verdicts[reading] = first_of([ahead(unions[0][:n], unions[1][:n])], found)
+        left = f"unified {percent(share(unions[0]))}, plug-in {percent(share(unions[1]))}"
+        parts.append(f"{reading}, every attack together: {left}")
+    stamps = (results.unfinished(name, reading) for name in names for reading in READINGS)
+    verdict, only = by_reading(verdicts)
+    rule = ". To hold: better by the sign test in each column; for all attackers, together too."
+    return _stamped(Verdict(verdict, only + "; ".join(parts) + rule), next(filter(None, stamps), ""))
 
 
 def _among(first: str, second: str) -> Estimate:

@@ -30,11 +30,12 @@ def fifty(results: Results) -> Verdict:
         parts.append(f"{name}: {two}, gained {points(more)}")
     flags = {count: share(found[count]["reconstruction"]["flagged"]) for count in ("50", "200")}
     parts.append("flagged: " + ", ".join(f"N = {count} {percent(flag)}" for count, flag in flags.items()))
-    useful = [at_least(share(found["50"]["reconstruction"]["all flagged"]), 0.2), at_least(flags["50"], 0.5)]
+    above = bool(at_least(share(found["50"]["reconstruction"]["all flagged"]), CHANCE))
+    useful = [above, at_least(flags["50"], 0.5)]
     words = f"{PAPERS}, PGD-20 on f(D(E)), reconstruction, encoder start, {cell['solver']}; " + "; ".join(parts)
     rule = (
-        ". To hold: no more than 3 points are gained after 50 steps, at which labels are recovered above chance and at "
-        "least half of the attacked images are flagged."
+        ". To hold: no more than 3 points are gained after 50 steps, at which labels are surely recovered above chance "
+        "and at least half of the attacked images are flagged."
     )
     return Verdict(whole([*converged, *useful]), words + rule)
 

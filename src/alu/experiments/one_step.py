@@ -20,7 +20,7 @@ def cells(material: Material) -> list[Cell]:
     return [
         Cell("1 outputs", partial(_cell, material, 1)),
         Cell("1 outputs, label of the image", partial(_cell, material, 1, True)),
-        Cell("10 outputs", partial(_cell, material, 10)),
+        Cell("10 outputs", partial(_cell, material, 10), version=2),
         Cell("10 outputs, label of the image", partial(_cell, material, 10, True)),
     ]
 

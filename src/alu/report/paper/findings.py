@@ -96,7 +96,7 @@ def one_step(results: Results) -> list[Shown]:
     rows = []
     for key, found in results.cells("one-step").items():
         positive = Share(sum(rate > 0 for rate in found["rate"]), found["n"])
-        exists = percent(share(found["some rate is right"])) if "some rate is right" in found else NOTHING
+        exists = percent(share(found["some rate is right"])) if "some rate is right" in found else "–"
         rows.append([key, f"{median(found['error before']):.3g}", f"{median(found['error after']):.3g}",
                      f"{max(found['error after']):.3g}", percent(positive), exists])  # fmt: skip
     header = ["linear problem", "median error before", "median error after", "largest error after",

@@ -25,13 +25,14 @@ from tests.unit.toys import Toy, toy_data
 
 def test_one_number_is_reached_in_one_step_and_ten_are_not() -> None:
     material = Material({"n": 50})
-    one, fitting, ten = (cell.run() for cell in one_step.cells(material))
+    one, fitting, ten, fitting_ten = (cell.run() for cell in one_step.cells(material))
     assert max(fitting["error after"]) < 1e-9
     assert sum(rate > 0 for rate in fitting["rate"]) < 50, (
         "even with a label that fits the image it is not always positive"
     )
     assert max(one["error after"]) < 1e-9
     assert min(ten["error after"]) > 0.05
+    assert 0 < fitting_ten["some rate is right"].count("1") < 50, "at times some rate gives the right answer"
     assert 25 < sum(rate > 0 for rate in one["rate"]) < 50, "more often positive than not, but not always"
 
 
@@ -42,6 +43,21 @@ def test_the_appendix_formula_is_the_best_rate() -> None:
     )
     stated = (wanted - classifier @ decoder @ code) / (2 * classifier @ decoder @ decoder.T @ (image - decoder @ code))
     torch.testing.assert_close(one_step.best_rate(decoder, classifier, image, code, wanted), stated.squeeze())
+
+
+def test_a_rate_that_is_right_exists_where_a_search_finds_one() -> None:
+    stream, found = generator(0, "rates"), []
+    rates = torch.logspace(-6, 6, 4001, dtype=torch.float64)
+    for _ in range(60):
+        decoder, classifier, image, code = (
+            torch.randn(shape, generator=stream, dtype=torch.float64) for shape in ((8, 3), (4, 8), (8,), (3,))
+        )
+        label = int((classifier @ image).argmax())
+        start, slope = (classifier @ decoder @ way for way in (code, 2 * decoder.T @ (image - decoder @ code)))
+        searched = bool(((start + rates[:, None] * slope).argmax(1) == label).any())
+        found.append(searched)
+        assert one_step.some_rate(decoder, classifier, image, code, label) == searched
+    assert {True, False} == set(found)
 
 
 def test_a_union_has_images_of_another_network() -> None:

@@ -8,7 +8,7 @@ from html import escape
 
 from alu.evaluation.intervals import Share
 
-ROW, WIDTH, LEFT, RIGHT, FOOT = 24, 700, 310, 160, 22
+ROW, WIDTH, LEFT, RIGHT, FOOT = 24, 715, 310, 175, 22
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ WORDS = {
     "score, flagged": "the sum of the sizes of all logit changes; an image is flagged above a threshold that 0.5 % of "
     "clean images reach",
     "ALU, deployed": "the class whose logit rose most if an image is flagged, else the highest logit after the steps",
-    "if all were flagged": "the class whose logit rose most, for every image; the paper's plots against N and rate are of this kind",
+    "if all were flagged": "the class whose logit rose most, for every image, as in the paper's plots of N and rate",
     "input and reconstruction reading": "what the logits after the steps are compared with: those of the image itself, "
     "or those of its reconstruction; the paper can be read both ways",
     "oblivious, surrogate, adaptive": "attackers who differentiate f alone; who differentiate f(D(E)), which the paper "

@@ -55,10 +55,17 @@ def summary(results: Results) -> str:
         card, *_ = VIEWS["threats"](results)
         assert isinstance(card, Table)
         lines += [f"{card.title}:", "", *_table(card), ""]
-    verdicts = [verdict.verdict for _, verdict in judged(results).values()]
-    counts = {kind: verdicts.count(kind) for kind in WORDS}
-    said = "; ".join(f"{count} {WORDS[kind][count > 1]}" for kind, count in counts.items() if count)
-    lines += [f"Of {len(verdicts)} claims of the paper: {said} ([each with its evidence](docs/claims.md))."]
+    verdicts = [verdict for _, verdict in judged(results).values()]
+    said = []
+    for kind, words in WORDS.items():
+        some = [verdict for verdict in verdicts if verdict.verdict == kind]
+        # Of a classifier: that a claim is about one reading only is said where it is looked at.
+        narrow = sum(verdict.figures[0].startswith("On ") for verdict in some)
+        if some:
+            said.append(
+                f"{len(some)} {words[len(some) > 1]}" + (f" ({narrow} on one classifier only)" if narrow else "")
+            )
+    lines += [f"Of {len(verdicts)} claims of the paper: {'; '.join(said)} ([each with its evidence](docs/claims.md))."]
     if results.cells("table2"):
         lines += ["", PICTURE]
     return "\n".join(lines)

@@ -13,6 +13,7 @@ from alu.report.paper.judges import answers, attackers, changes, methods, scores
 from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
 from alu.report.paper.results import Results
+from alu.report.paper.writing import summary
 from tests.conftest import ROOT
 
 
@@ -108,6 +109,7 @@ def test_what_holds_on_one_classifier_only_says_so() -> None:
         assert told.verdict == HOLDS
         assert told.figures[0] == "On cifar10-standard only"
         assert "cifar10-at, " in told.evidence
+    assert ": 2 hold (2 on one classifier only); " in summary(found)
 
 
 def test_evidence_is_figures_and_a_rule() -> None:

@@ -123,12 +123,16 @@ def bpda(results: Results) -> list[Shown]:
         strict.append([name, *standing, percent(share(results.together(name))) + incomplete(union) if union else "–"])
     header = ["system, reading", *COLUMNS.values()]
     return [
-        Table("Right answers, percent (paper protocol)", header, rows or [["", *[NOTHING] * 3]]),
+        Table("Right answers, percent (paper protocol)", header, rows or [["", *[NOTHING] * 3]], IDENTITY),
         Table("Right clean and right attacked, percent (standard protocol)", [*header, "every attack together"],
               strict or [["", *[NOTHING] * 4]]),
     ]  # fmt: skip
 
 
+IDENTITY = (
+    "BPDA takes the derivative of purification for that of the identity. Where the classifier reads features there is no "
+    "identity to take, as the paper says; the attack then goes backward through encoder and inner decoder."
+)
 COLUMNS = {"clean": "clean", "bpda-eot": "BPDA-EOT", "surrogate pgd": "surrogate PGD"}
 
 

@@ -130,8 +130,8 @@ def bpda(results: Results) -> list[Shown]:
 
 
 IDENTITY = (
-    "BPDA takes the derivative of purification for that of the identity. Where the classifier reads features there is no "
-    "identity to take, as the paper says; the attack then goes backward through encoder and inner decoder."
+    "BPDA takes the derivative of purification for that of the identity. Where the classifier reads features there is "
+    "no identity to take, as the paper says; the attack then goes backward through encoder and inner decoder."
 )
 COLUMNS = {"clean": "clean", "bpda-eot": "BPDA-EOT", "surrogate pgd": "surrogate PGD"}
 

@@ -189,8 +189,10 @@ def test_what_explains_the_effect_is_drawn_as_it_was_measured() -> None:
         "E3": {"fitted on": 7, "linear probe": "1000", "classifier on the negative": "1100"},
         "E4/blur 1": {"clean": cell("1111", "1110", "1110"), "attacked": cell("0000", "1000", "0100")},
     }
-    drawn, listed = artefacts.artefacts(Results({"artefacts": made("artefacts", **cells)}))
-    found = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
+    *drawn, listed = artefacts.artefacts(Results({"artefacts": made("artefacts", **cells)}))
+    assert len(drawn) == 5
+    drawings = "".join(one.html() for one in drawn)
+    found = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawings))
     assert found == {
         "clean images, ALU right": "0.5", "attacked images, ALU right": "0.75",
         "attacked, f was right clean": repr(2 / 3), "attacked, f was wrong clean": "1.0",

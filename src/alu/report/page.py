@@ -66,8 +66,10 @@ details p { margin: .4rem 0 .2rem 1.1rem; } code { font-size: .88em; overflow-wr
   .found { padding: .4rem .8rem .4rem 1.4rem; } }
 @media print { body { margin: 0; max-width: none; font-size: 11pt; }
   .wide { overflow: visible; } nav { display: none; }
-  h2, h3, figcaption, .verdicts { break-after: avoid; } tr, figure, li { break-inside: avoid; }
+  h2, h3, figcaption, .verdicts, h2 + p, .verdicts + p { break-after: avoid; } tr, figure, li { break-inside: avoid; }
   .verdicts { break-inside: avoid; } .claims { font-size: .8rem; } .claims td { padding: .25rem .5rem; }
+  .chart svg { max-height: 120mm; } .folded { display: none; }
+  .charts svg { max-height: 54mm; } .charts { gap: 0 2rem; font-size: .8rem; }
   .dense { font-size: .72rem; } @page { size: A4 landscape; margin: 12mm; } }
 """
 

@@ -8,7 +8,7 @@ from alu.evaluation.intervals import Share
 from alu.report.charts import chart
 from alu.report.dots import Dot, dots
 from alu.report.paper.results import Results, share, where
-from alu.report.paper.shape import Shown, Table, percent, side_by_side
+from alu.report.paper.shape import Chart, Shown, Table, percent
 
 CLEAN, ATTACKED, OTHER = "#2b5fab", "#b3362d", "#8a93a3"
 Rows = list[tuple[str, Share, str]]
@@ -34,8 +34,8 @@ def artefacts(results: Results) -> list[Shown]:
         for name, value, _ in kept
     ]
     listed = Table("E1 to E5: PGD-20 on f, input reading (paper protocol)", ["", "percent"],
-                   rows or [["", "not measured yet"]])  # fmt: skip
-    return [side_by_side(*drawn), listed] if drawn else [listed]
+                   rows or [["", "not measured yet"]], folded=bool(drawn))  # fmt: skip
+    return [*map(Chart, drawn), listed]
 
 
 def _split(results: Results) -> dict[str, str]:

@@ -67,7 +67,7 @@ def convergence(results: Results) -> list[Shown]:
         shown = [[str(at), *(row[key].shown(".4f") for key in keys)] for at, row in rows]
         header = ["N", "to clean, mean", "to attacked, mean", "cosine of estimated and true logit change, mean"]
         title = f"{kind}: n={found['n']}, attacked to clean {itself.shown('.4f')}"
-        tables.append(Table(title, header, shown))
+        tables.append(Table(title, header, shown, folded=True))
     if not drawn:
         return [nothing("Convergence")]
     last = cosines[0].points[-1][0]

@@ -14,12 +14,16 @@ from alu.report.page import table
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of plain words under a header; the first cell of a row is its name. A row of two is a remark across."""
+    """Rows of plain words under a header; the first cell of a row is its name. A row of two is a remark across.
+
+    A folded one is opened by whoever wants it, and not printed: a figure beside it shows the same.
+    """
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    folded: bool = False
 
     def text(self) -> str:
         """The table for a terminal, columns aligned."""
@@ -39,7 +43,10 @@ class Table:
         """The table for a page."""
         rows = [[escape(name), *(_stacked(cell) for cell in cells)] for name, *cells in self.rows]
         note = f'<p class="soft">{escape(self.note)}</p>' if self.note else ""
-        return f"<h3>{escape(self.title)}</h3>" + table([escape(cell) for cell in self.header], rows, dense=True) + note
+        title, cells = escape(self.title), table([escape(cell) for cell in self.header], rows, dense=True) + note
+        if self.folded:
+            return f'<details class="folded"><summary>{title}</summary>{cells}</details>'
+        return f"<h3>{title}</h3>{cells}"
 
 
 def _stacked(cell: str) -> str:

@@ -163,5 +163,5 @@ def _tables(name: str, rows: dict[str, Row]) -> list[Shown]:
             chosen = (clean["alu"], clean["flagged"], on_f["alu"])
             chosen += tuple(through[key] for key in ("alu", "all flagged", "flagged"))
             shown.append([at, *(percent(share(digits)) for digits in chosen)])
-        made.append(Table(f"{name}, {reading} reading: percent of images", header, shown))
+        made.append(Table(f"{name}, {reading} reading: percent of images", header, shown, folded=True))
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alu.report.charts import chart
 from alu.report.dots import Dot, dots
 from alu.report.paper.results import Results, both, incomplete, share
-from alu.report.paper.shape import Shown, Table, percent, side_by_side
+from alu.report.paper.shape import Chart, Shown, Table, percent
 
 KNOWS = {
     "no attack": "",
@@ -47,4 +47,4 @@ def threats(results: Results) -> list[Shown]:
     if not drawn:
         return [card]
     caption = "What each attacker leaves, standard protocol"
-    return [card, side_by_side(chart(caption, dots(caption, drawn)))]
+    return [card, Chart(chart(caption, dots(caption, drawn)))]

@@ -12,7 +12,7 @@ from alu.report.paper.claims import CLAIMS, judged, markdown
 from alu.report.paper.judges import answers, attackers, changes, methods, scores, steps
 from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
-from alu.report.paper.results import Results
+from alu.report.paper.results import MissingCellError, Results
 from alu.report.paper.writing import summary
 from tests.conftest import ROOT
 
@@ -269,13 +269,14 @@ def test_a_denoiser_and_what_alu_adds() -> None:
 
 
 def test_other_methods_are_compared_on_the_same_images() -> None:
-    def told(own: str, left: str, theirs: str) -> str:
+    def told(own: str, left: str, theirs: str, missing: str = "") -> str:
         cells: dict[str, Any] = {}
         for row in (*methods.OURS.values(), *methods.OTHERS):
             easy, union = (own, left) if row in methods.OURS.values() else (HALF, theirs)
             both = {reading: {"alu": easy} for reading in methods.OURS}
             cells[f"{row}/pgd-20 on f"] = {**both, "purified": easy}
-            cells[f"{row}/adaptive"] = {"adaptive": union}
+            if row != missing:
+                cells[f"{row}/adaptive"] = {"adaptive": union}
         return methods.outperforms(Results({"table3": made("table3", **cells)})).verdict
 
     assert told(GOOD, BAD, BAD) == OBLIVIOUS
@@ -284,6 +285,10 @@ def test_other_methods_are_compared_on_the_same_images() -> None:
     assert told(GOOD, "1" * 43 + "0" * 57, HALF) == FEW, "a lead of three may be chance"
     assert told(HALF, BAD, HALF) == FEW
     assert told(BAD, BAD, HALF) == FAILS
+    assert told(GOOD, BAD, HALF, missing="AWP") == OBLIVIOUS, "the others settle it"
+    assert told(GOOD, GOOD, BAD, missing="AWP") == FEW, "one comparison is open"
+    with pytest.raises(MissingCellError):
+        told(GOOD, GOOD, BAD, missing="Unified ALU")
 
 
 def test_help_for_robust_classifiers_is_ten_points_on_each_of_them() -> None:

@@ -118,7 +118,7 @@ def disk_of(size: str, folder: Path) -> Iterator[Path]:
     mount = shutil.which("mount")
     words = [str(mount), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
     if mount is None or subprocess.run(words, check=False, capture_output=True).returncode:
-        pytest.skip(f"needs the right to mount a tmpfs of {size}, which this user does not have")
+        pytest.skip(f"needs to mount a tmpfs of {size}, which this user may not or this system cannot do")
     try:
         yield disk
     finally:

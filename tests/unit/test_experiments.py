@@ -58,6 +58,11 @@ def test_a_rate_that_is_right_exists_where_a_search_finds_one() -> None:
         found.append(searched)
         assert one_step.some_rate(decoder, classifier, image, code, label) == searched
     assert {True, False} == set(found)
+    # Two classes of equal slope: no rate changes which of them is ahead.
+    decoder, classifier = torch.eye(2, dtype=torch.float64), torch.tensor([[1.0, 0.0], [2.0, 0.0]]).double()
+    image, code = torch.tensor([1.0, 1.0]).double(), torch.tensor([1.0, 0.0]).double()
+    assert not one_step.some_rate(decoder, classifier, image, code, 0)
+    assert one_step.some_rate(decoder, classifier, image, code, 1)
 
 
 def test_a_union_has_images_of_another_network() -> None:

@@ -67,6 +67,8 @@ def some_rate(decoder: Tensor, classifier: Tensor, image: Tensor, code: Tensor, 
             low = max(low, -lead / gain)
         elif gain < 0:
             high = min(high, -lead / gain)
+        elif lead < 0:  # a class that stays ahead at every rate
+            return False
     return low < high
 
 

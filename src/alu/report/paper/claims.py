@@ -100,6 +100,7 @@ def markdown(results: Results) -> str:
         "# The paper's claims, judged",
         "",
         "Generated from `results/` by `python -m alu.report.paper.writing`; a test fails if this disagrees with them.",
+        "Rules that were set or changed after their figures had been seen are listed in the [lab log](lab-log.md).",
         "Percentages carry their 95 % interval and n. The threat model is L∞, 8/255, unless said. In its words:",
         "",
         *(f"- **{word}**: {means}" for word, means in glossary.WORDS.items()),

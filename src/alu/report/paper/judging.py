@@ -38,6 +38,12 @@ class Verdict:
         return [part.strip().rstrip(".;") for part in re.split(r"; |(?<=only)\. ", self.evidence.partition(RULE)[0])]
 
     @property
+    def limit(self) -> str:
+        """The one case that the verdict is about, as `best_case` words it; nothing where it is about all."""
+        first = self.figures[0]
+        return first if first.endswith(" only") else ""
+
+    @property
     def rule(self) -> str:
         """What was asked for, and what a union lacks; nothing where nothing was measured."""
         _, begins, rest = self.evidence.partition(RULE)

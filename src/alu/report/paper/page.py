@@ -53,7 +53,8 @@ def _claims(results: Results) -> list[str]:
             _mark(verdict.verdict),
             _evidence(verdict),
         ])  # fmt: skip
-    said = f"{len(CLAIMS)} claims of the paper, each judged by a rule that its evidence states."
+    said = f"{len(CLAIMS)} claims of the paper, each judged by a rule that its evidence states. "
+    said += "Rules set or changed after their figures had been seen are listed in docs/lab-log.md."
     head = ["the paper says", "verdict", "evidence"]
     return [
         '<h2 id="claims">Claims</h2>',

@@ -60,7 +60,7 @@ def summary(results: Results) -> str:
     for kind, words in WORDS.items():
         some = [verdict for verdict in verdicts if verdict.verdict == kind]
         # Of a classifier: that a claim is about one reading only is said where it is looked at.
-        narrow = sum(verdict.figures[0].startswith("On ") for verdict in some)
+        narrow = sum(verdict.limit.startswith("On ") for verdict in some)
         if some:
             said.append(
                 f"{len(some)} {words[len(some) > 1]}" + (f" ({narrow} on one classifier only)" if narrow else "")

@@ -36,6 +36,13 @@ def test_one_cell_of_an_experiment(tmp_path: Path) -> None:
     assert not result["complete"]
 
 
+def test_a_wrong_cell_is_answered_with_rows(tmp_path: Path) -> None:
+    done = alu(tmp_path, "reproduce", "table2", "--only", "nothing*")
+    assert done.code == 2
+    assert "cifar10-at*" in done.sentence()
+    assert len(done.sentence()) < 700, "rows, not every cell"
+
+
 def test_the_list_names_every_experiment(tmp_path: Path) -> None:
     done = alu(tmp_path, "reproduce", "list")
     assert done.code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -45,7 +46,9 @@ def reproduce(
     every = experiment.cells(material)
     cells = [cell for cell in every if fnmatchcase(cell.key, only)]
     if not cells:
-        raise UsageError(f"{experiment.name} has no cell {only!r}. {nearest(only, [cell.key for cell in every])}")
+        # Rows, not cells: table 2 has nearly two hundred of them.
+        rows = list(dict.fromkeys(re.split(r"[/,]", cell.key)[0] + "*" for cell in every))
+        raise UsageError(f"{experiment.name} has no cell {only!r}. {nearest(only, rows)}")
     work = out.with_name(f"{out.name}.work")
     result: dict[str, Any] = {
         "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,

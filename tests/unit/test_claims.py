@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -429,3 +430,10 @@ def test_the_page_shows_claims_and_experiments_and_escapes_them() -> None:
     assert page.count("<svg") == 2
     assert page == html(found), "the same results give the same page"
     assert "http" not in page.replace("http://www.w3.org", "")
+    assert f"{len(CLAIMS) - 3} are not measured yet" in page
+    assert page.index('id="summary"') < page.index('id="words"') < page.index('id="claims"')
+    targets = set(re.findall(r' id="([^"]+)"', page))
+    assert len(targets) == page.count(' id="'), "no place twice"
+    linked = set(re.findall(r'href="#([^"]+)"', page))
+    assert linked <= targets
+    assert len([place for place in linked if place.startswith("claim-")]) == len(CLAIMS)

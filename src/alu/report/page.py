@@ -31,6 +31,9 @@ td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); }
 .dense td.number { white-space: normal; } .dense td.number small { white-space: nowrap; }
 .claims td { white-space: normal; } .claims td:nth-child(2) { min-width: 9rem; font-weight: 600; }
 .figures { margin: 0 0 .3rem; padding-left: 1.1rem; } .figures li { max-width: none; margin: .1rem 0; }
+.short { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 0 2rem; }
+.short h3 { border-top: 4px solid; padding-top: .4rem; } .short ul { margin: .3rem 0; padding-left: 1.1rem; }
+.short li a { color: inherit; } .short section { break-inside: avoid; }
 .partly { color: #96650a; }
 .high, .passed { color: var(--good); } .low, .failed { color: var(--bad); } .none { color: #aab; }
 .stamp { display: inline-block; border: 2px solid var(--bad); color: var(--bad); font-weight: 700; border-radius: 4px;

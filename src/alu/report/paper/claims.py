@@ -8,8 +8,17 @@ from typing import Any
 
 from alu.report.paper import glossary
 from alu.report.paper.judges import answers, attackers, changes, methods, scores, steps
-from alu.report.paper.judging import FEW, UNKNOWN, Verdict
+from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN, Verdict
 from alu.report.paper.results import MissingCellError, Results
+
+WORDS = {
+    HOLDS: ("holds", "hold"),
+    OBLIVIOUS: (OBLIVIOUS, OBLIVIOUS.replace("holds", "hold", 1)),
+    FAILS: ("does not hold", "do not hold"),
+    FEW: ("had too few images to tell", "had too few images to tell"),
+    UNKNOWN: ("is not measured yet", "are not measured yet"),
+}
+"""What became of one claim, and of several."""
 
 
 @dataclass
@@ -92,6 +101,19 @@ CLAIMS: tuple[Claim, ...] = (
 def judged(results: Results) -> dict[str, tuple[Claim, Verdict]]:
     """Every claim with its verdict."""
     return {claim.name: (claim, claim.verdict(results)) for claim in CLAIMS}
+
+
+def sorted_out(results: Results) -> dict[str, list[tuple[Claim, Verdict]]]:
+    """The claims under what became of them, in words that begin with how many there are."""
+    made, every = {}, judged(results).values()
+    for kind, words in WORDS.items():
+        some = [(claim, verdict) for claim, verdict in every if verdict.verdict == kind]
+        # Of a classifier: that a claim is about one reading only is said where it is looked at.
+        narrow = sum(verdict.limit.startswith("On ") for _, verdict in some)
+        if some:
+            aside = f" ({narrow} on one classifier only)" if narrow else ""
+            made[f"{len(some)} {words[len(some) > 1]}{aside}"] = some
+    return made
 
 
 def markdown(results: Results) -> str:

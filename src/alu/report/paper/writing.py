@@ -11,22 +11,13 @@ from pathlib import Path
 from alu.errors import AluError, StorageError, UsageError
 from alu.report import page, zoo
 from alu.report.paper import pictures
-from alu.report.paper.claims import judged, markdown
-from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
+from alu.report.paper.claims import CLAIMS, markdown, sorted_out
 from alu.report.paper.page import html
 from alu.report.paper.results import Results
 from alu.report.paper.shape import Table
 from alu.report.paper.tables import NAMES
 from alu.report.paper.views import VIEWS
 
-WORDS = {
-    HOLDS: ("holds", "hold"),
-    OBLIVIOUS: (OBLIVIOUS, OBLIVIOUS.replace("holds", "hold", 1)),
-    FAILS: ("does not hold", "do not hold"),
-    FEW: ("had too few images to tell", "had too few images to tell"),
-    UNKNOWN: ("is not measured yet", "are not measured yet"),
-}
-"""What became of one claim, and of several."""
 PICTURE = """Table 2 on CIFAR-10, percent right: ALU as the paper reports it (grey), here under the same attack (blue,
 paper protocol), here under every attack together (red, standard protocol), and the classifier without ALU under both
 (black).
@@ -55,17 +46,8 @@ def summary(results: Results) -> str:
         card, *_ = VIEWS["threats"](results)
         assert isinstance(card, Table)
         lines += [f"{card.title}:", "", *_table(card), ""]
-    verdicts = [verdict for _, verdict in judged(results).values()]
-    said = []
-    for kind, words in WORDS.items():
-        some = [verdict for verdict in verdicts if verdict.verdict == kind]
-        # Of a classifier: that a claim is about one reading only is said where it is looked at.
-        narrow = sum(verdict.limit.startswith("On ") for verdict in some)
-        if some:
-            said.append(
-                f"{len(some)} {words[len(some) > 1]}" + (f" ({narrow} on one classifier only)" if narrow else "")
-            )
-    lines += [f"Of {len(verdicts)} claims of the paper: {'; '.join(said)} ([each with its evidence](docs/claims.md))."]
+    said = "; ".join(sorted_out(results))
+    lines += [f"Of {len(CLAIMS)} claims of the paper: {said} ([each with its evidence](docs/claims.md))."]
     if results.cells("table2"):
         lines += ["", PICTURE]
     return "\n".join(lines)

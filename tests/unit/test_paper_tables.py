@@ -115,6 +115,13 @@ def test_table_three_names_what_is_not_built() -> None:
         "Hedge Defense: every attack": "0.0",
     }  # fmt: skip
     assert rows(strict)["Hedge Defense"][-1].startswith("0.0 "), "the table's own attacks count with the suite's"
+    assert isinstance(strict, Table)
+    assert "on average" not in strict.note
+    draws = {"clean": [1.0, 0.9, 0.0, 0.5], "adaptive": [0.5, 0.0, 0.0, 0.5]}
+    result["cells"]["Hedge Defense/adaptive"]["found"]["right draws"] = draws
+    drawing = table3.table3(Results({"table3": result, "table2": unified}))[2]
+    assert isinstance(drawing, Table)
+    assert re.search(r"Hedge Defense, .* on average: 60\.0 \[.*n=4 right clean, and at most 25\.0 \[", drawing.note)
     assert rows(elsewhere)["ADP (Yoon 2021): the paper"] == ["paper 77.83", "paper 43.21", *["–"] * 4]
     assert rows(elsewhere)["Unified ALU: here"][0].startswith("50.0 ")
     found = rows(shown)

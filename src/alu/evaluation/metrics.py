@@ -51,9 +51,9 @@ def worst(result: Result, knowledge: Iterable[str] | None = None) -> dict[int, i
     return found
 
 
-def over_draws(result: Result) -> tuple[float, float] | None:
-    """Of a random defence, the mean share of draws that answer rightly: clean, and under the attack that lowers each
-    image's own share most. The worst draw is what `clean` and `robust` count."""
+def right_draws(result: Result) -> tuple[list[float], list[float]] | None:
+    """Of a random defence, for each image the share of draws that answer rightly: clean, and under the attack that
+    lowers it most. An upper bound: an image that one draw gets wrong has fallen, and is attacked no further."""
     if not result.clean.steady:
         return None
     clean = dict(zip(result.clean.images, result.clean.steady, strict=True))
@@ -61,7 +61,13 @@ def over_draws(result: Result) -> tuple[float, float] | None:
     for record in result.attacks:
         for image, share in zip(record.judged.images, record.judged.steady, strict=False):
             least[image] = min(least[image], share)
-    return sum(clean.values()) / len(clean), sum(least.values()) / len(least)
+    return [clean[image] for image in sorted(clean)], [least[image] for image in sorted(clean)]
+
+
+def over_draws(result: Result) -> tuple[float, float] | None:
+    """The means of `right_draws`. The worst draw is what `clean` and `robust` count."""
+    found = right_draws(result)
+    return None if found is None else (sum(found[0]) / len(found[0]), sum(found[1]) / len(found[1]))
 
 
 def robust(result: Result, knowledge: Iterable[str] | None = None) -> Share:

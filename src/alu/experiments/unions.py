@@ -50,6 +50,9 @@ def union(material: Material, model: nn.Module, shown: Shown, budget: str = "qui
     found["clean"] = _digits(metrics.outcomes(result.clean, result.labels))
     for level, known in metrics.LEVELS.items():
         found[level] = _digits(metrics.worst(result, known))
+    draws = metrics.right_draws(result)
+    if draws is not None:  # of a random defence the digits are those of its worst draw
+        found["right draws"] = {"clean": draws[0], "adaptive": draws[1]}
     others = other_networks(Subject(model), as_dataset(shown))
     found["other networks"] = [str(bundled_name(other)) for other in others]
     found["attacks"] = {record.name: metrics.broken(result, record) for record in result.attacks}

@@ -77,7 +77,7 @@ def side_by_side(*drawings: str) -> Chart:
     return Chart('<div class="charts">' + "".join(drawings) + "</div>")
 
 
-def percent(share: Share | None) -> str:
+def percent(share: Share | Estimate | None) -> str:
     """A share with its interval and n; a dash where there is none."""
     if share is None or not share.n:
         return "–"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from alu import Defense
 from alu.data.cifar10 import CLASSES
 from alu.evaluation.run import other_networks
 from alu.evaluation.subject import Subject
@@ -20,6 +21,7 @@ from alu.experiments.verdicts import digits, verdicts
 from alu.purifiers import LatentVAE
 from alu.rng import generator
 from alu.storage import write_json
+from tests.unit.test_random_defences import sampled
 from tests.unit.toys import Toy, toy_data
 
 
@@ -94,6 +96,18 @@ def test_a_union_goes_on_from_its_cell_and_not_from_a_stranger(tmp_path: Path) -
     assert union(material, Toy(), shown) == whole
     write_json(left, {"subject": "another"})
     assert union(material, Toy(), shown) == whole
+
+
+def test_a_union_of_a_random_defence_keeps_its_draws() -> None:
+    data = toy_data(4)
+    shown = Shown("toys", data.images, data.labels, data.classes)
+    found = union(Material({"n": 4}), Defense(Toy(), sampled(), rule="purified"), shown)
+    draws, right = found["right draws"], {"clean": found["clean"], "adaptive": found["adaptive"]}
+    for when, digit in right.items():
+        assert len(draws[when]) == 4
+        assert all(share == 1.0 for share, one in zip(draws[when], digit, strict=True) if one == "1")
+    assert all(least <= share for share, least in zip(draws["clean"], draws["adaptive"], strict=True))
+    assert "right draws" not in union(Material({"n": 4}), Toy(), shown)
 
 
 def test_features_are_split_as_the_paper_says() -> None:

@@ -31,8 +31,8 @@ def test_table_one_shows_the_papers_numbers_above_ours() -> None:
     cells["adaptive, input"] = {"adaptive": "1101", "unmet": ["one more"]}
     drawn, shown, strict, lengths = tables.table1(Results({"table1": made("table1", **cells)}))
     points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
-    assert (points["PGD-20, + ALU"], points["PGD-20, + ALU: the paper"]) == ("0.75", "0.7")
-    assert points.pop("whoever knows all of it, + ALU") == "0.75"
+    assert (points["PGD-20: + ALU"], points["PGD-20: + ALU: the paper"]) == ("0.75", "0.7")
+    assert points.pop("whoever knows all of it: + ALU") == "0.75"
     assert len(points) == 30, "five attacks on three defences, the paper's and ours"
     assert isinstance(shown, Table)
     lines = [list(row) for row in shown.rows]
@@ -61,8 +61,8 @@ def test_table_two_keeps_the_protocols_apart() -> None:
     drawn, paper, standard = tables.table2(Results({"table2": result}))
     points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
     assert points == {
-        "Standard + ALU, PGD-20: the paper": "0.6452", "Standard + ALU, PGD-20 on f(D(E))": "0.75",
-        "Standard, PGD-20 on f(D(E))": "0.0",
+        "Standard: + ALU, PGD-20 on f(D(E)): the paper": "0.6452", "Standard: + ALU, PGD-20 on f(D(E))": "0.75",
+        "Standard: alone, PGD-20 on f(D(E))": "0.0",
     }, "no union of one without that of the other"  # fmt: skip
     assert rows(paper)["Standard: the paper"][:2] == ["paper 93.85", "paper 0"]
     assert rows(paper)["+ ALU, reconstruction: the paper"] == ["paper 79.34", "–", "paper 64.52", "–", "paper 72.03"]
@@ -80,8 +80,8 @@ def test_table_two_keeps_the_protocols_apart() -> None:
     cells[f"{name}adaptive, bare"] = {"adaptive": "0000"}
     cells[f"{name}adaptive, input"] = {"adaptive": "0100", "unmet": ["no attack without gradients"]}
     drawn, _, standard = tables.table2(Results({"table2": made("table2", **cells)}))
-    assert 'data-key="Standard + ALU, every attack"' in drawn.html()
-    assert 'data-key="Standard, every attack"' in drawn.html()
+    assert 'data-key="Standard: + ALU, every attack"' in drawn.html()
+    assert 'data-key="Standard: alone, every attack"' in drawn.html()
     assert standard.note.endswith("Budget standard: Standard.")
     assert rows(standard)["+ ALU, input reading"][-1] == "25.0 [4.6, 69.9] n=4 INCOMPLETE (no attack without gradients)"
 
@@ -111,7 +111,7 @@ def test_table_three_names_what_is_not_built() -> None:
     drawn, shown, strict, elsewhere = table3.table3(Results({"table3": result, "table2": unified}))
     points = dict(re.findall(r'data-key="([^"]*)" data-value="([^"]*)"', drawn.html()))
     assert points == {
-        "Hedge Defense: the paper, PGD-20": repr(71.43 / 100), "Hedge Defense: PGD-20": "0.0",
+        "Hedge Defense: PGD-20: the paper": repr(71.43 / 100), "Hedge Defense: PGD-20": "0.0",
         "Hedge Defense: every attack": "0.0",
     }  # fmt: skip
     assert rows(strict)["Hedge Defense"][-1].startswith("0.0 "), "the table's own attacks count with the suite's"

@@ -30,7 +30,8 @@ td small, th small { color: var(--soft); display: block; font-weight: 400; }
 td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); }
 .dense td.number { white-space: normal; } .dense td.number small { white-space: nowrap; }
 .claims td { white-space: normal; } .claims td:nth-child(2) { min-width: 9rem; font-weight: 600; }
-.figures { margin: 0 0 .3rem; padding-left: 1.1rem; } .figures li { max-width: none; margin: .1rem 0; }
+.figures { margin: 0 0 .3rem; padding-left: 1.1rem; font-size: .92em; }
+.figures li { max-width: none; margin: .1rem 0; }
 .short { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 0 2rem; }
 .short h3 { border-top: 4px solid; padding-top: .4rem; } .short ul { margin: .3rem 0; padding-left: 1.1rem; }
 .short li a { color: inherit; } .short section { break-inside: avoid; }
@@ -44,7 +45,7 @@ td:first-child { min-width: 8rem; } .dense td.over { color: var(--soft); }
 .figure { white-space: nowrap; } nav { font-size: .9rem; } nav a { margin-right: .9rem; white-space: nowrap; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.4rem 2rem; }
 .chart { margin: .8rem 0; min-width: 0; max-width: 46rem; break-inside: avoid; }
-.chart figcaption { font-weight: 600; font-size: .95rem; }
+.chart:has(.dots) { max-width: 52rem; } .chart figcaption { font-weight: 600; font-size: .95rem; }
 .chart p { margin: .2rem 0; } .legend { font-size: .84rem; color: var(--soft); }
 .legend span { display: inline-block; margin-right: 1rem; }
 .legend i { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px; margin-right: .35rem; }

@@ -40,7 +40,7 @@ def threats(results: Results) -> list[Shown]:
             adaptive = row == "adaptive"
             standing = share(found["adaptive"] if adaptive else both(found["clean"], found["attacked"]))
             cells.append(percent(standing) + (incomplete(found) if adaptive else ""))
-            drawn.append(Dot(f"{row}: {name}", standing, COLOURS[reading]))
+            drawn.append(Dot(name, standing, COLOURS[reading], row))
         rows.append([row, knows, *cells])
     title = "Right clean and right attacked, percent (standard protocol): cifar10-standard behind cifar10-vae, N = 20"
     card = Table(title, ["attacker", "what it does", *READINGS.values()], rows)

@@ -302,7 +302,7 @@ def test_the_mean_over_draws_stands_beside_the_worst(tmp_path: Path) -> None:
     # Each image under the attack that lowers its own share most: 0.4, 0.4, 0.9, 0.9, 0.9, 1, 1, 1, 0.5, 0.
     assert metrics.over_draws(result) == pytest.approx((0.85, 0.7))
     assert metrics.right_draws(result) == (result.clean.steady, [0.4, 0.4, 0.9, 0.9, 0.9, 1.0, 1.0, 1.0, 0.5, 0.0])
-    assert "mean over draws           clean 85.0 %, robust 70.0 %" in str(result)
+    assert "mean over draws           clean 85.0 %, robust at most 70.0 %" in str(result)
     write([result], tmp_path / "page.html")
     figures = {key: text for key, (_, text) in read_page((tmp_path / "page.html").read_text()).figures.items()}
     assert [text for key, text in figures.items() if "/draws/" in key] == ["85.0 %", "70.0 %"]

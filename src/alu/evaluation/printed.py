@@ -26,7 +26,10 @@ def text(result: Result) -> str:
     means = metrics.over_draws(result)
     if means is not None:
         clean, least = (f"{100 * mean:.1f} %" for mean in means)
-        lines.append(f"mean over draws           clean {clean}, robust {least}; above, the worst of ten draws counts")
+        # At most: an image that one draw gets wrong has fallen, and is attacked no further.
+        lines.append(
+            f"mean over draws           clean {clean}, robust at most {least}; above, the worst of ten draws counts"
+        )
     lines += ["", "attack (knowledge)                    images  broken  paper protocol: right      flagged"]
     for record in result.attacks:
         name = f"{record.name} ({record.knowledge})"

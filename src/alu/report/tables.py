@@ -63,7 +63,7 @@ def summary(key: str, result: Result) -> str:
     means = metrics.over_draws(result)
     if means is not None:
         says = (
-            f"clean {figure(f'{key}/draws/clean', means[0], f'{100 * means[0]:.1f} %')}, attacked "
+            f"clean {figure(f'{key}/draws/clean', means[0], f'{100 * means[0]:.1f} %')}, attacked at most "
             f"{figure(f'{key}/draws/robust', means[1], f'{100 * means[1]:.1f} %')}"
         )
         rows.append(["mean over ten draws<small>above, the worst of them counts</small>", NONE, says, NONE, NONE])

@@ -16,7 +16,7 @@ class Query(AdaptiveAttack):
     """Square on the soft output and HopSkipJump on the hard label of a twin with at most `twin_steps` latent steps.
 
     Both are judged on the deployed defence. They come from the extra `attacks`. Square asks `queries` times, by default
-    500, 1,000 or 5,000 with the budget.
+    500, 1,000 or 5,000 with the budget, of each of two soft outputs.
     """
 
     def __init__(self, *, queries: int | None = None, twin_steps: int = 5, **settings: Any) -> None:
@@ -31,8 +31,11 @@ class Query(AdaptiveAttack):
 
         same = self.same
         level = Level("blind", self.twin_steps)
-        for temperature in (0.05, 1.0) if score_matters(defense) else (0.05,):
+        for number, temperature in enumerate((0.05, 1.0)):
             deeper = soft_as_deployed(defense, level, temperature)
-            yield OnSoft(SoftOutput(defense, level, temperature), Square(queries=self.queries, **same), deeper)
+            # Where no score is read both outputs are the same: the second run then draws other numbers.
+            seed = self.seed if score_matters(defense) else self.seed + number
+            square = Square(queries=self.queries, **{**same, "seed": seed})
+            yield OnSoft(SoftOutput(defense, level, temperature), square, deeper)
         if self.budget != "quick":
             yield OnAnother(twin(defense, level), HopSkipJump(**same), defense)

@@ -11,8 +11,8 @@ KNOWS = {
     "no attack": "",
     "oblivious": "PGD-20 on the classifier, 8/255; knows nothing of the defence",
     "transfer": "momentum PGD-20 on another network (one that was tuned from this one)",
-    "query": "no gradients: Square, twice with 500 questions, on soft answers of a twin with fewer steps, judged on what is "
-    "deployed",
+    "query": "no gradients: Square, twice with 500 questions, on soft answers of a twin with fewer steps, "
+    "judged on what is deployed",
     "surrogate": "PGD-20 on f(D(E)), which the paper calls white-box",
     "adaptive": "knows everything; union of all attacks, budget quick",
 }

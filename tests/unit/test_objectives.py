@@ -20,6 +20,7 @@ from alu.training.adversarial import (
     divergence,
 )
 from alu.training.batches import Batch, Draws
+from alu.training.noise import Consistency
 
 EPS = 8 / 255
 
@@ -167,3 +168,41 @@ def test_images_stay_in_the_ball_and_the_loss_has_a_gradient(objective: Adversar
     (gradient,) = torch.autograd.grad(loss, model.gain)
     assert torch.isfinite(gradient)
     assert float(gradient.abs()) > 0
+
+
+def test_consistency_by_hand() -> None:
+    """Without noise the copies agree and only cross-entropy and entropy are left; noise adds the disagreement."""
+    given = batch(0.6, 0.8)
+    still, parts = Consistency(sigma=0.0, weight=10.0, entropy=0.5).loss(Brightness(), given)
+    values = [10 * 0.1, 10 * 0.3]
+    chances = [1 / (1 + math.exp(-2 * value)) for value in values]
+    spread = [-(p * math.log(p) + (1 - p) * math.log(1 - p)) for p in chances]
+    expected = sum(map(entropy, values)) / 2 + 0.5 * sum(spread) / 2
+    assert float(still.detach()) == pytest.approx(expected, rel=1e-5)
+    assert float(parts["divergence"].detach()) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_consistency_is_the_distance_of_each_copy_to_their_mean() -> None:
+    class Given(nn.Module):
+        """One image, two copies, whose class probabilities are (0.9, 0.1) and (0.5, 0.5)."""
+
+        def forward(self, images: Tensor) -> Tensor:
+            return torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log()
+
+    loss, parts = Consistency(weight=2.0, entropy=0.5).loss(Given(), batch(0.6))
+    mean = (0.7, 0.3)
+    apart = [sum(m * math.log(m / p) for m, p in zip(mean, copy, strict=True)) for copy in ((0.9, 0.1), (0.5, 0.5))]
+    assert float(parts["divergence"]) == pytest.approx(sum(apart) / 2, rel=1e-5)
+    plain = -(math.log(0.9) + math.log(0.5)) / 2
+    spread = -sum(m * math.log(m) for m in mean)
+    assert float(loss) == pytest.approx(plain + 2.0 * sum(apart) / 2 + 0.5 * spread, rel=1e-5)
+
+
+def test_accuracy_under_noise_is_measured_with_the_same_draws_each_time() -> None:
+    given = batch(0.52, 0.95, labels=(0, 0))
+    objective = Consistency(sigma=0.5, draws=20)
+    found, again = (objective.measure(Brightness(), given.images, given.labels) for _ in range(2))
+    assert all(torch.equal(found[name], again[name]) for name in found)
+    assert 0.3 < float(found["noisy_accuracy"][0]) < 0.9 < float(found["noisy_accuracy"][1])
+    assert float(found["right_in_every_draw"][0]) == 0.0
+    assert found["accuracy"].tolist() == [1.0, 1.0]

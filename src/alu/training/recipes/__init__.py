@@ -26,6 +26,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         cifar10.cifar10_fat,
         cifar10.cifar10_gairat,
         cifar10.cifar10_awp,
+        cifar10.cifar10_smooth,
+        cifar10.cifar10_smooth_50,
         larger.cifar100_standard,
         larger.cifar100_vae,
         larger.cifar100_unified,

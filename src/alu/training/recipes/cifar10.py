@@ -7,6 +7,7 @@ from torch import nn
 from alu import data, models
 from alu.training.adversarial import AdversarialObjective, AdversarialTraining, Friendly, Gairat, Mart, Trades
 from alu.training.awp import AWP
+from alu.training.noise import Consistency
 from alu.training.objectives import Autoencoding, Classification, Objective
 from alu.training.purified import AsymmetricUnified, GuidedDenoising, Unified
 from alu.training.recipes.base import Recipe, bundled
@@ -136,3 +137,21 @@ def cifar10_gairat() -> Recipe:
 def cifar10_awp() -> Recipe:
     """AWP with gamma 0.005 around adversarial training with PGD-5, two epochs on from `cifar10-at`."""
     return _tuned(AWP(AdversarialTraining(steps=5, step_size=3 / 255), gamma=5e-3))
+
+
+def _noisy(objective: Consistency) -> Recipe:
+    """Fourteen epochs on from `cifar10-standard`; from scratch the field trains for 90 to 150."""
+    settings = Settings(
+        epochs=14, batch_size=128, lr=0.05, weight_decay=1e-4, warmup=0.2, augment="crop-flip", average=0.998
+    )  # fmt: skip
+    return Recipe("cifar10", bundled("cifar10-standard"), lambda: objective, settings, needs=("cifar10-standard",))
+
+
+def cifar10_smooth() -> Recipe:
+    """For randomised smoothing with noise of 0.25: consistency of weight 10, on from `cifar10-standard`."""
+    return _noisy(Consistency(sigma=0.25, weight=10.0))
+
+
+def cifar10_smooth_50() -> Recipe:
+    """For randomised smoothing with noise of 0.5: consistency of weight 5, on from `cifar10-standard`."""
+    return _noisy(Consistency(sigma=0.5, weight=5.0))

@@ -1,0 +1,145 @@
+"""Harmless changes: what cameras, files and editors do to pictures. A defence should keep its answers on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from alu.decision import Decision
+from alu.defense import Defense, batched_logits
+from alu.purifiers import JPEG, Blur
+from alu.rng import normal_per_image
+
+
+@dataclass(frozen=True)
+class Change:
+    """One way in which a picture changes without an attack; `moderate` if a person hardly minds it."""
+
+    name: str
+    apply: Callable[[Tensor], Tensor]
+    moderate: bool = True
+
+
+def gaussian_noise(images: Tensor, sigma: float) -> Tensor:
+    """Normal noise of standard deviation `sigma`; it depends on the image alone."""
+    noise = normal_per_image(images, tuple(images.shape[1:]), 0, "harmless noise")
+    return (images + sigma * noise).clamp(0, 1)
+
+
+def salt_and_pepper(images: Tensor, share: float) -> Tensor:
+    """A share of the pixels, all their channels together, turned white or black."""
+    chance = normal_per_image(images, (1, *images.shape[2:]), 0, "salt and pepper")
+    limit = NormalDist().inv_cdf(1 - share / 2)
+    return torch.where(chance.abs() > limit, (chance > 0).to(images), images)
+
+
+def contrast(images: Tensor, factor: float) -> Tensor:
+    """Every pixel's distance to middle gray multiplied."""
+    return ((images - 0.5) * factor + 0.5).clamp(0, 1)
+
+
+def shifted(images: Tensor, pixels: int) -> Tensor:
+    """Moved right and down; the first row and column are repeated."""
+    moved = F.pad(images, (pixels, 0, pixels, 0), mode="replicate")
+    return moved[:, :, : images.shape[2], : images.shape[3]]
+
+
+def rotated(images: Tensor, degrees: float) -> Tensor:
+    """Turned around the centre, bilinearly; what comes in from outside repeats the edge."""
+    angle = math.radians(degrees)
+    height, width = images.shape[2:]
+    # affine_grid works in units of half a side, so a picture that is not square needs the ratio of its sides.
+    turn = torch.tensor([
+        [math.cos(angle), -math.sin(angle) * height / width, 0.0],
+        [math.sin(angle) * width / height, math.cos(angle), 0.0],
+    ]).to(images)  # fmt: skip
+    grid = F.affine_grid(turn.expand(len(images), 2, 3), list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False).clamp(0, 1)
+
+
+def _noise(sigma: float, moderate: bool = True) -> Change:
+    return Change(f"Gaussian noise {sigma:g}", lambda images: gaussian_noise(images, sigma), moderate)
+
+
+def _specks(share: float, moderate: bool = True) -> Change:
+    return Change(f"salt and pepper {100 * share:g} %", lambda images: salt_and_pepper(images, share), moderate)
+
+
+def _brightness(by: float) -> Change:
+    return Change(f"brightness {by:+g}", lambda images: (images + by).clamp(0, 1))
+
+
+def _contrast(factor: float) -> Change:
+    return Change(f"contrast x {factor:g}", lambda images: contrast(images, factor))
+
+
+def _jpeg(quality: int, moderate: bool = True) -> Change:
+    return Change(f"JPEG, quality {quality}", JPEG(quality=quality), moderate)
+
+
+def _shift(pixels: int, moderate: bool = True) -> Change:
+    plural = "s" if pixels > 1 else ""
+    return Change(f"shift by {pixels} pixel{plural}", lambda images: shifted(images, pixels), moderate)
+
+
+def _rotation(degrees: float, moderate: bool = True) -> Change:
+    return Change(f"rotation by {degrees:g} degrees", lambda images: rotated(images, degrees), moderate)
+
+
+HARMLESS = (
+    _noise(0.02), _noise(0.05), _noise(0.1), _noise(0.2, moderate=False),
+    _specks(0.01), _specks(0.02), _specks(0.05, moderate=False),
+    _brightness(0.1), _brightness(-0.1), _brightness(0.2), _brightness(-0.2),
+    _contrast(0.7), _contrast(1.3),
+    Change("blur of 0.5 pixels", Blur(sigma=0.5)), Change("blur of 1 pixel", Blur(sigma=1.0), moderate=False),
+    _jpeg(90), _jpeg(75), _jpeg(50, moderate=False),
+    _shift(1), _shift(2, moderate=False),
+    _rotation(5), _rotation(10, moderate=False),
+)  # fmt: skip
+"""The changes that every fit and every evaluation of a defence is measured on."""
+
+
+@torch.no_grad()
+def harmless_rows(
+    defense: Defense,
+    images: Tensor,
+    labels: Tensor,
+    batch_size: int = 100,
+    watch: Callable[[int, int], None] = lambda done, total: None,
+) -> list[dict[str, Any]]:
+    """For each change, of `n` images: right answers of the bare classifier ("bare"), of the purifier alone ("purified")
+    and of the deployed rule ("right"); how many are flagged, and how many rejected."""
+    rows = []
+    watch(0, len(HARMLESS))
+    for number, change in enumerate(HARMLESS, start=1):
+        starts = range(0, len(images), batch_size)
+        changed = torch.cat([change.apply(images[start : start + batch_size]) for start in starts])
+        rows.append(
+            {"change": change.name, "moderate": change.moderate, **counts(defense, changed, labels, batch_size)}
+        )
+        watch(number, len(HARMLESS))
+    return rows
+
+
+@torch.no_grad()
+def counts(defense: Defense, images: Tensor, labels: Tensor, batch_size: int = 100) -> dict[str, int]:
+    """Of `n` images: bare, purified and deployed answers that are right; flagged; rejected."""
+    decision: Decision = defense.decide(images, batch_size)
+    labels = labels.to(decision.label.device)
+    by_input = defense.reference == "input"
+    before = decision.pre_logits if by_input else batched_logits(defense.logits, images, batch_size)
+    return {
+        "bare": int((before.argmax(1) == labels).sum()),
+        "purified": int((decision.post_logits.argmax(1) == labels).sum()),
+        "right": int(((decision.label == labels) & decision.accepted).sum()),
+        "flagged": int(decision.flagged.sum()),
+        "rejected": int((~decision.accepted).sum()),
+        "n": len(images),
+    }

@@ -9,18 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from alu import detectors, purifiers
 from alu.errors import AluError, StorageError, UntrustedError, UsageError
 from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
-from alu.storage import read_json, read_tensors, replacing_folder, write_json, write_tensors
+from alu.storage import checksum, read_json, read_tensors, replacing_folder, sha256, write_json, write_tensors
 
 if TYPE_CHECKING:
     from alu.defense import Defense
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(defense: Defense, path: Path, factory: str | None) -> None:
@@ -38,10 +39,11 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
     }
     tensors = {f"purifier.{name}": tensor for name, tensor in defense.purifier.state_dict().items()}
     if defense.detector is not None and defense.detector.calibrated:
-        tensors |= {f"detector.{name}": tensor for name, tensor in defense.detector.fitted().items()}
+        tensors |= {f"detector.{name}": tensor for name, tensor in defense.detector.state_dict().items()}
     with replacing_folder(path, is_defense) as folder:
         write_tensors(folder / "weights.safetensors", tensors)
-        write_json(folder / "defense.json", facts)
+        facts["weights_sha256"] = sha256(folder / "weights.safetensors")
+        write_json(folder / "defense.json", {**facts, "checksum": checksum(facts)})
 
 
 def is_defense(path: Path) -> bool:
@@ -57,7 +59,8 @@ def load(path: Path, classifier: Any, trust: bool) -> Defense:
         raise StorageError(f"{path} is not a saved defence: it has no defense.json. `alu fit` writes one.")
     facts = read_json(path / "defense.json")
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise StorageError(f"{path} was written in a format this version of alu does not read. Save it again.")
+        raise StorageError(f"{path} was written in a format this version of alu does not read. Fit or save it again.")
+    _refuse_changed(path, facts)
     tensors = read_tensors(path / "weights.safetensors")
     try:
         purifier = purifiers.rebuild(facts["purifier"])
@@ -65,15 +68,32 @@ def load(path: Path, classifier: Any, trust: bool) -> Defense:
         detector = detectors.rebuild(facts["detector"]) if facts["detector"] else None
         fitted = _part(tensors, "detector.")
         if detector is not None and fitted:
-            detector.restore(fitted)
+            detector.load_state_dict(fitted)
         made = _classifier(facts["classifier"], classifier, trust, path)
         defense = Defense(made, purifier, detector, facts["rule"], facts["reference"], facts["grad_mode"])
-        defense.shape, defense.classes = tuple(facts["shape"]), tuple(facts["classes"])
+        defense.shape_, defense.classes = torch.tensor(facts["shape"], dtype=torch.int64), tuple(facts["classes"])
         return defense
     except AluError:
         raise
     except (KeyError, TypeError, RuntimeError) as error:
         raise StorageError(f"{path} is damaged: {type(error).__name__} {error}. Save the defence again.") from error
+
+
+def _refuse_changed(path: Path, facts: dict[str, Any]) -> None:
+    """Refuse a folder in which a setting or a weight is not the one that was saved."""
+    stated = facts.pop("checksum", None)
+    try:
+        intact = stated == checksum(facts)
+    except ValueError:  # Infinity and NaN, which no saved defence holds
+        intact = False
+    changed = None if intact else "defense.json"
+    if intact and sha256(path / "weights.safetensors") != facts["weights_sha256"]:
+        changed = "weights.safetensors"
+    if changed:
+        raise StorageError(
+            f"{path / changed} was changed or damaged after it was saved: its checksum does not fit. Copy the folder "
+            "again, or fit it again; a setting is changed in Python, before saving."
+        )
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

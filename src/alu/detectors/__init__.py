@@ -24,7 +24,7 @@ __all__ = [
 
 
 def rebuild(description: dict[str, Any]) -> Detector:
-    """The detector that a description stands for; its fitted scores are restored by the caller."""
+    """The detector that a description stands for; the caller loads what it was calibrated with."""
     settings = dict(description)
     name = str(settings.pop("name", None))
     if name not in DETECTORS:

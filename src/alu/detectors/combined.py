@@ -60,20 +60,6 @@ class Combined(Detector):
         parts = [rebuild(part) for part in settings["detectors"]]
         return cls(*parts, false_alarm=settings["false_alarm"])
 
-    def fitted(self) -> dict[str, Tensor]:
-        """Its own scores and those of its parts."""
-        kept = super().fitted()
-        for index, part in enumerate(self.parts):
-            kept |= {f"{index}.{name}": tensor for name, tensor in part.fitted().items()}
-        return kept
-
-    def restore(self, fitted: dict[str, Tensor]) -> None:
-        """Put back what `fitted` returned."""
-        super().restore(fitted)
-        for index, part in enumerate(self.parts):
-            prefix = f"{index}."
-            part.restore({k.removeprefix(prefix): v for k, v in fitted.items() if k.startswith(prefix)})
-
 
 def _share_below(scores: Tensor, clean: Tensor) -> Tensor:
     """The share of clean scores below each score; above them all it goes on growing, so that order is kept."""

@@ -53,7 +53,7 @@ def _swapped(material: Material) -> Found:
     shown = _pgd(material, clean, other, "pgd-20 told the next class")
     seen = evidence(material, CLASSIFIER, VAE, shown)["input"]
     fitted = detector(material, CLASSIFIER, VAE, "input")
-    flagged = fitted.flagged(seen, fitted.score(seen))
+    flagged = fitted.test(seen).flagged
     answer = torch.where(flagged[:, None], seen.change, seen.post_logits).argmax(1)
     logits = material.logits(CLASSIFIER, clean.key, clean.images)
     rank = (logits > logits.gather(1, other[:, None])).sum(1)

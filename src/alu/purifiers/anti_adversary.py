@@ -24,7 +24,7 @@ class AntiAdversary(Guided):
 
     def moved(self, images: Tensor) -> Tensor:
         """The images after the steps, which are taken in all of space; what is handed out is clipped by the base."""
-        answer = self.classifier(images).argmax(1)
+        answer = self.logits(images).argmax(1)
         at = images
         for _ in range(self.steps):
             slope = self.gradient(at, lambda logits: F.cross_entropy(logits, answer, reduction="none"))

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from alu.check import answers, check_logits
 from alu.errors import UsageError
 from alu.models.architecture import rebuild
 from alu.models.cards import bundled_name, load
@@ -46,8 +47,12 @@ class Guided(Purifier):
         """The gradient of `loss(logits)` [N] at the images; no parameter's gradient is touched."""
         with torch.enable_grad():
             at = images.detach().requires_grad_(True)
-            (found,) = torch.autograd.grad(loss(self.classifier(at)).sum(), at)
+            (found,) = torch.autograd.grad(loss(self.logits(at)).sum(), at)
         return found.detach()
+
+    def logits(self, images: Tensor) -> Tensor:
+        """The classifier's logits [N, classes]."""
+        return check_logits(answers(self.classifier, images), len(images), f"The classifier of {type(self).__name__}")
 
     def description(self) -> dict[str, Any]:
         """The settings, and the classifier's bundled name or architecture."""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from alu import detectors, purifiers
+from alu.detectors import Detector
 from alu.errors import AluError, StorageError, UntrustedError, UsageError
 from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
+from alu.parts import refuse_lost
+from alu.purifiers import Purifier
 from alu.storage import checksum, read_json, read_tensors, replacing_folder, sha256, write_json, write_tensors
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ FORMAT = 2
 
 def save(defense: Defense, path: Path, factory: str | None) -> None:
     """Write the folder; it appears whole or not at all."""
+    refuse_lost(defense)
     facts = {
         "format": FORMAT,
         "classifier": _classifier_record(defense.classifier, factory),
@@ -63,9 +66,9 @@ def load(path: Path, classifier: Any, trust: bool) -> Defense:
     _refuse_changed(path, facts)
     tensors = read_tensors(path / "weights.safetensors")
     try:
-        purifier = purifiers.rebuild(facts["purifier"])
+        purifier = Purifier.rebuild(facts["purifier"], trust)
         purifier.load_state_dict(_part(tensors, "purifier."))
-        detector = detectors.rebuild(facts["detector"]) if facts["detector"] else None
+        detector = Detector.rebuild(facts["detector"], trust) if facts["detector"] else None
         fitted = _part(tensors, "detector.")
         if detector is not None and fitted:
             detector.load_state_dict(fitted)

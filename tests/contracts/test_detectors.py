@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alu.decision import Evidence
-from alu.detectors import LogitPeak, LogitShift, ReconstructionError, rebuild
+from alu.detectors import Detector, LogitPeak, LogitShift, ReconstructionError
 from alu.errors import InputError, NotFittedError
 from alu.rng import generator
 from tests.contracts.parts import DETECTORS, images_like
@@ -71,7 +71,7 @@ def test_too_few_clean_images_are_refused(name: str) -> None:
 def test_rebuilt_and_restored(name: str) -> None:
     detector = DETECTORS[name]()
     detector.calibrate(evidence(400))
-    again = rebuild(detector.description())
+    again = Detector.rebuild(detector.description())
     again.load_state_dict({key: tensor.clone() for key, tensor in detector.state_dict().items()})
     found = evidence(50, seed=3, shift=2.0)
     for field in ("score", "p_value", "flagged"):

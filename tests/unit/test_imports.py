@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "alu"
 LEVELS = [
     {"errors", "rng", "check", "modes", "storage", "provenance", "threat", "decision"},
     {"data", "models"},
+    {"parts"},
     {"purifiers", "detectors", "attacks"},
     {"defense", "saving"},
     {"evaluation", "report", "integrations"},

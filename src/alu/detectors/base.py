@@ -6,13 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from alu.decision import Evidence
 from alu.errors import InputError, NotFittedError, UsageError
+from alu.parts import Part
 
 
 def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
@@ -41,7 +42,7 @@ class Tested:
     flagged: Tensor
 
 
-class Detector(nn.Module, ABC):
+class Detector(Part, nn.Module, ABC):
     """Base of all detectors. A subclass writes `score`; this class calibrates and tests.
 
     Fitted: `scores_`, the sorted scores of clean images, and `threshold_`. An image is flagged when its conformal
@@ -49,7 +50,7 @@ class Detector(nn.Module, ABC):
     so that `state_dict` carries it; a subclass names its own in `fitted`.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("false_alarm",)
+    family: ClassVar[str] = "detector"
     fitted: ClassVar[tuple[str, ...]] = ("scores_",)
     scores_: Tensor
 
@@ -115,15 +116,6 @@ class Detector(nn.Module, ABC):
                 f"{type(self).__name__} needs at least {least} clean images{where} for a false-alarm rate of "
                 f"{100 * self.false_alarm:g} %; it was given {count}. Give more images or allow more false alarms."
             )
-
-    def description(self) -> dict[str, Any]:
-        """Plain values that `alu.detectors.rebuild` can make this detector from (fitted scores apart)."""
-        return {"name": type(self).__name__, **{name: getattr(self, name) for name in self.settings}}
-
-    @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Detector:
-        """The detector that a description stands for, not yet calibrated."""
-        return cls(**settings)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert the module; what is fitted stays in float64 on the CPU, where it is compared."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -53,11 +53,9 @@ class Combined(Detector):
         return {**super().description(), "detectors": [part.description() for part in self.parts]}
 
     @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Combined:
+    def from_description(cls, settings: dict[str, Any], trust: bool = False) -> Self:
         """The combination of the described parts."""
-        from alu.detectors import rebuild
-
-        parts = [rebuild(part) for part in settings["detectors"]]
+        parts = [Detector.rebuild(part, trust) for part in settings["detectors"]]
         return cls(*parts, false_alarm=settings["false_alarm"])
 
 

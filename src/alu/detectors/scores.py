@@ -19,7 +19,6 @@ class LogitShift(Detector):
     With `per_class` every predicted class (argmax Π) has a threshold of its own, for classes whose clean scores differ.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("false_alarm", "per_class")
     fitted: ClassVar[tuple[str, ...]] = ("scores_", "labels_")
     labels_: Tensor
     """The predicted class of the clean image behind each of `scores_`; empty without `per_class`."""

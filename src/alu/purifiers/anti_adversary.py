@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -13,8 +11,6 @@ from alu.purifiers.guided import Guided
 
 class AntiAdversary(Guided):
     """d = 0; `steps` times d -= step_size * sign ∇ CE(f(x + d), argmax f(x)); the image handed out is x + d."""
-
-    settings: ClassVar[tuple[str, ...]] = ("steps", "step_size")
 
     def __init__(self, classifier: nn.Module | str, *, steps: int = 2, step_size: float = 0.15) -> None:
         super().__init__(classifier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from alu.check import check_images
 from alu.errors import InputError, UsageError, nearest
 from alu.modes import evaluating
+from alu.parts import Part
 
 GRAD_MODES = ("blind", "bpda", "surrogate", "unrolled", "implicit")
 
@@ -68,14 +69,13 @@ def replace(stand_in: Tensor, value: Tensor) -> Tensor:
     return replaced
 
 
-class Purifier(nn.Module, ABC):
+class Purifier(Part, nn.Module, ABC):
     """Base of all purifiers. A subclass writes `run`; this class checks, clips, and gives every gradient mode.
 
     Output: same shape, dtype and device as the images, in [0, 1]. An image's result does not depend on its batch.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ()
-    """Names of the constructor's arguments, stored under the same names, that a saved purifier is rebuilt from."""
+    family: ClassVar[str] = "purifier"
 
     @property
     def traits(self) -> Traits:
@@ -166,15 +166,6 @@ class Purifier(nn.Module, ABC):
                     f"{type(self).__name__} is on {tensor.device}, but the images are on {images.device}. "
                     "Move one of them with .to(device)."
                 )
-
-    def description(self) -> dict[str, Any]:
-        """Plain values that `alu.purifiers.rebuild` can make this purifier from (weights apart)."""
-        return {"name": type(self).__name__, **{name: getattr(self, name) for name in self.settings}}
-
-    @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Self:
-        """The purifier that a description stands for, before its weights are loaded."""
-        return cls(**settings)
 
 
 def check_grad_mode(grad_mode: str) -> None:

@@ -65,8 +65,6 @@ class Chain(Purifier):
         return {"name": "Chain", "purifiers": [part.description() for part in self.parts]}
 
     @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Self:
+    def from_description(cls, settings: dict[str, Any], trust: bool = False) -> Self:
         """The chain of the described parts."""
-        from alu.purifiers import rebuild
-
-        return cls(*(rebuild(part) for part in settings["purifiers"]))
+        return cls(*(Purifier.rebuild(part, trust) for part in settings["purifiers"]))

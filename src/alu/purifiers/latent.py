@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Protocol, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alu.errors import InputError, UsageError
-from alu.models.architecture import rebuild
-from alu.models.cards import bundled_name, load
+from alu.models.cards import load
 from alu.purifiers.base import Purification, Purifier, Traits, replace
 from alu.purifiers.implicit import Implicit
 from alu.purifiers.solvers import (
@@ -51,10 +50,6 @@ class LatentVAE(Purifier):
     draw from its posterior ("sampled"; the draw depends on the image and on `seed`), or one normal code for all images
     ("random"). solver: "gd" or "adam"; with Adam the `unrolled` gradient is that of a gradient-descent twin.
     """
-
-    settings: ClassVar[tuple[str, ...]] = (
-        "steps", "lr", "solver", "objective", "start", "schedule", "prior", "seed", "twin_lr",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -239,23 +234,6 @@ class LatentVAE(Purifier):
     def cropped(output: Tensor, images: Tensor) -> Tensor:
         """An output of padded images, without the margin."""
         return output[:, :, : images.shape[2], : images.shape[3]]
-
-    def description(self) -> dict[str, Any]:
-        """Settings, and the VAE's bundled name or architecture."""
-        name = bundled_name(self.vae)
-        if name is None and not hasattr(self.vae, "architecture"):
-            raise UsageError(
-                f"A LatentVAE around {type(self.vae).__name__} cannot be saved: alu cannot rebuild that class. "
-                "Use alu.models.vae(...), or keep the defence in memory."
-            )
-        return {**super().description(), "vae": name or self.vae.architecture}
-
-    @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Self:
-        """The purifier around the bundled VAE, or around an untrained one whose weights follow."""
-        settings = dict(settings)
-        vae = settings.pop("vae")
-        return cls(vae if isinstance(vae, str) else rebuild(vae), **settings)
 
 
 def _remember(codes: list[Tensor], code: Tensor) -> None:

@@ -6,20 +6,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 
 from alu.check import answers, check_images, check_logits, look_like_probabilities, warn
-from alu.decision import Decision, Evidence, find_rule
+from alu.decision import Decision, Evidence, RuleName, find_rule
 from alu.detectors.base import Detector, Tested
-from alu.errors import InputError, UsageError, nearest
+from alu.errors import InputError, UsageError, check_choice
 from alu.modes import evaluating
-from alu.purifiers.base import Purifier, Traits, check_grad_mode, replace
+from alu.purifiers.base import GRAD_MODES, GradMode, Purifier, Traits, replace
 from alu.purifiers.filters import Identity
 
-REFERENCES = ("input", "reconstruction")
+Reference = Literal["input", "reconstruction"]
+REFERENCES = get_args(Reference)
 Classifier = Callable[[Tensor], Any]
 
 
@@ -39,9 +40,9 @@ class Defense(nn.Module):
         classifier: Classifier,
         purifier: Purifier | None = None,
         detector: Detector | None = None,
-        rule: str = "alu",
-        reference: str = "input",
-        grad_mode: str = "unrolled",
+        rule: RuleName = "alu",
+        reference: Reference = "input",
+        grad_mode: GradMode = "unrolled",
     ) -> None:
         super().__init__()
         if not callable(classifier):
@@ -49,15 +50,14 @@ class Defense(nn.Module):
         self.rule_ = find_rule(rule)
         if detector is None and (self.rule_.uses_flags or self.rule_.rejects):
             raise UsageError(f"Rule {rule!r} needs a detector. Pass detector=alu.detectors.LogitShift().")
-        if reference not in REFERENCES:
-            raise UsageError(f"There is no reference {reference!r}. {nearest(reference, list(REFERENCES))}")
+        check_choice("reference", reference, REFERENCES)
         purifier = Identity() if purifier is None else purifier
         if reference == "reconstruction" and not purifier.has_reconstruction:
             raise UsageError(
                 f"reference='reconstruction' compares with the purifier's output before any step, and "
                 f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
             )
-        check_grad_mode(grad_mode)
+        check_choice("gradient mode", grad_mode, GRAD_MODES)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
         self.reference, self.grad_mode = reference, grad_mode
         self.classes: tuple[str, ...] = ()

@@ -455,3 +455,18 @@ def test_saving_never_overwrites_what_is_not_a_defense(tmp_path: Path) -> None:
     defense.save(tmp_path / "d")
     defense.save(tmp_path / "d")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "precious.txt"]
+
+
+def test_a_decision_can_be_indexed_and_made_plain() -> None:
+    decision = make(rule="abstain").decide(images_like(8, SHAPE, seed=2))
+    assert bool(decision[3].flagged) == bool(decision.flagged[3])
+    assert decision[3].post_logits.shape == (10,)
+    assert len(decision[2:5]) == 3
+    assert len(decision[decision.flagged]) == int(decision.flagged.sum())
+    assert [int(one.label) for one in decision] == decision.label.tolist()  # type: ignore[attr-defined]
+    plain = json.loads(json.dumps(decision.to_dict(), allow_nan=False))
+    assert plain["label"] == decision.label.tolist()
+    assert "purified" not in plain
+    assert json.loads(json.dumps(decision[3].to_dict(purified=True)))["p_value"] == float(decision.p_value[3])
+    unknown = Defense(LinearClassifier(SHAPE, 10), rule="purified").decide(images_like(2, SHAPE))
+    assert unknown.to_dict()["score"] == [None, None]

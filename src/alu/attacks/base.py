@@ -13,7 +13,7 @@ from alu.attacks.lattice import to_lattice
 from alu.check import check_images, check_labels
 from alu.errors import UsageError
 from alu.modes import evaluating
-from alu.threat import ThreatModel
+from alu.threat import Norm, ThreatModel
 
 Watcher = Callable[[int, int], None]
 """Called with images done and images in all."""
@@ -37,7 +37,7 @@ class Attack(ABC):
     def __init__(
         self,
         *,
-        norm: str = "Linf",
+        norm: Norm = "Linf",
         eps: float = 8 / 255,
         seed: int = 0,
         batch_size: int = 100,

@@ -22,6 +22,7 @@ from torch import Tensor
 from alu.attacks.base import Attack, Watcher
 from alu.attacks.goals import Model, gradient_of, logits_of
 from alu.errors import MissingExtraError
+from alu.threat import Norm
 
 Predict = Callable[[Tensor], Tensor]
 """What a library is given to attack."""
@@ -30,7 +31,7 @@ Predict = Callable[[Tensor], Tensor]
 class Common(TypedDict, total=False):
     """The settings that every borrowed attack takes."""
 
-    norm: str
+    norm: Norm
     eps: float
     seed: int
     batch_size: int

@@ -13,6 +13,7 @@ from alu.attacks.base import Attack
 from alu.attacks.goals import gradient_of, logits_of, margin
 from alu.check import check_labels
 from alu.errors import UsageError
+from alu.threat import Norm
 
 
 class CarliniWagnerL2(Attack):
@@ -27,7 +28,7 @@ class CarliniWagnerL2(Attack):
     def __init__(
         self,
         *,
-        norm: str = "L2",
+        norm: Norm = "L2",
         eps: float = math.inf,
         searches: int = 6,
         steps: int = 150,

@@ -13,6 +13,7 @@ from alu.attacks.copies import draws_of
 from alu.attacks.goals import Averaged, Goal, Misclassify, check_loss
 from alu.errors import UsageError
 from alu.rng import uniform_per_image
+from alu.threat import Norm
 
 KEEPS = ("last", "best", "fooled")
 CHECK_EVERY = 5
@@ -34,7 +35,7 @@ class GradientAttack(Attack):
     def __init__(
         self,
         *,
-        norm: str = "Linf",
+        norm: Norm = "Linf",
         eps: float = 8 / 255,
         steps: int = 20,
         step_size: float | None = None,
@@ -157,7 +158,7 @@ class FGSM(GradientAttack):
     def __init__(
         self,
         *,
-        norm: str = "Linf",
+        norm: Norm = "Linf",
         eps: float = 8 / 255,
         seed: int = 0,
         loss: str = "ce",
@@ -178,7 +179,7 @@ class MIM(GradientAttack):
     def __init__(
         self,
         *,
-        norm: str = "Linf",
+        norm: Norm = "Linf",
         eps: float = 8 / 255,
         steps: int = 20,
         step_size: float | None = None,
@@ -202,7 +203,7 @@ class CWLinf(GradientAttack):
     def __init__(
         self,
         *,
-        norm: str = "Linf",
+        norm: Norm = "Linf",
         eps: float = 8 / 255,
         steps: int = 20,
         step_size: float | None = None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from alu import data, models
-from alu.defense import Defense
+from alu.decision import RuleName
+from alu.defense import Defense, Reference
 from alu.detectors import LogitShift
 from alu.purifiers import PCA, LatentVAE, Purifier
 
-READINGS = {
+READINGS: dict[str, tuple[RuleName, Reference]] = {
     "input": ("alu", "input"),
     "reconstruction": ("alu", "reconstruction"),
     "purified": ("purified", "input"),

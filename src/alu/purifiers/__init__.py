@@ -1,7 +1,7 @@
 """Purifiers: image in, cleaner image out."""
 
 from alu.purifiers.anti_adversary import AntiAdversary
-from alu.purifiers.base import GRAD_MODES, Purification, Purifier, Traits
+from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits
 from alu.purifiers.chain import Chain
 from alu.purifiers.filters import BitDepth, Blur, Identity, Median
 from alu.purifiers.guided import Guided
@@ -20,6 +20,7 @@ __all__ = [
     "BitDepth",
     "Blur",
     "Chain",
+    "GradMode",
     "Guided",
     "Hedge",
     "Identity",

@@ -16,6 +16,7 @@ from alu.attacks.copies import RESUBMISSIONS, draws_of
 from alu.attacks.goals import Goal, fooled
 from alu.attacks.gradient import GradientAttack
 from alu.errors import NoGradientError, UsageError, nearest
+from alu.threat import Norm
 
 RESTARTS = {"quick": 1, "standard": 1, "full": 3}
 """Random starts of each search, by budget."""
@@ -35,7 +36,7 @@ class AdaptiveAttack(Attack):
     def __init__(
         self,
         *,
-        norm: str = "Linf",
+        norm: Norm = "Linf",
         eps: float = 8 / 255,
         steps: int = 20,
         seed: int = 0,

@@ -192,9 +192,12 @@ class Defense(nn.Module):
     def load(path: Path | str, classifier: Classifier | None = None, *, trust: bool = False) -> Defense:
         """Read a saved defence. A bundled classifier is rebuilt; any other is passed in, or, with trust=True, made by
         the recorded factory. Its weights must be the ones the defence was calibrated with."""
-        from alu.saving import load
+        from alu.saving import read
 
-        return load(Path(path), classifier, trust)
+        saved = read(Path(path), classifier, trust)
+        defense = Defense(**saved.arguments)
+        defense.shape_, defense.classes = torch.tensor(saved.shape, dtype=torch.int64), saved.classes
+        return defense
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert all parts; a device that is not there is one sentence."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
 import sys
 from typing import Any, ClassVar, Self
 
 from torch import nn
 
 from alu.errors import UntrustedError, UsageError, nearest
+from alu.imports import import_named
 from alu.models.architecture import rebuild as rebuild_network
 from alu.models.cards import bundled_name
 
@@ -101,33 +100,13 @@ def refuse_lost(part: nn.Module) -> None:
             )
 
 
-def import_named(spec: str, what: str) -> Any:
-    """What "module:name" stands for; the current folder is searched first, as `python -m` does."""
-    module_name, _, name = spec.partition(":")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        place: Any = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a script that reads its own arguments ends the process
-        raise UsageError(
-            f"Cannot import {module_name} for {what} {spec}: {error}. Run alu from the folder that holds the module, "
-            "or add that folder to PYTHONPATH."
-        ) from error
-    for part in name.split("."):
-        place = getattr(place, part, None)
-    if place is None:
-        raise UsageError(f"{module_name} has no {name}; {what} {spec} cannot be made.")
-    return place
-
-
 def _imported(family: type[Part], name: str, trust: bool) -> type[Any]:
     if not trust:
         raise UntrustedError(
             f"This defence wants to import its {family.family} from {name}, which runs that code. Pass trust=True if "
             "the code is yours."
         )
-    kind = import_named(name, f"the {family.family}")
+    kind = import_named(name, f"The {family.family}")
     if not (isinstance(kind, type) and issubclass(kind, family)):
         raise UsageError(f"{name} is not a {family.family}: it is no subclass of alu's {family.__name__}.")
     return kind

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 
 from alu.detectors import Detector
 from alu.errors import AluError, StorageError, UntrustedError, UsageError
+from alu.imports import call_factory
 from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
 from alu.parts import refuse_lost
@@ -54,10 +51,17 @@ def is_defense(path: Path) -> bool:
     return (path / "defense.json").is_file()
 
 
-def load(path: Path, classifier: Any, trust: bool) -> Defense:
-    """Read the folder; a classifier that differs from the calibrated one is refused."""
-    from alu.defense import Defense
+@dataclass(frozen=True)
+class Saved:
+    """What a folder holds: the arguments of the defence, the shape it was calibrated on, and its classes."""
 
+    arguments: dict[str, Any]
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+
+
+def read(path: Path, classifier: Any, trust: bool) -> Saved:
+    """Read the folder; a classifier that differs from the calibrated one is refused."""
     if not is_defense(path):
         raise StorageError(f"{path} is not a saved defence: it has no defense.json. `alu fit` writes one.")
     facts = read_json(path / "defense.json")
@@ -73,9 +77,9 @@ def load(path: Path, classifier: Any, trust: bool) -> Defense:
         if detector is not None and fitted:
             detector.load_state_dict(fitted)
         made = _classifier(facts["classifier"], classifier, trust, path)
-        defense = Defense(made, purifier, detector, facts["rule"], facts["reference"], facts["grad_mode"])
-        defense.shape_, defense.classes = torch.tensor(facts["shape"], dtype=torch.int64), tuple(facts["classes"])
-        return defense
+        settings = {name: facts[name] for name in ("rule", "reference", "grad_mode")}
+        arguments = {"classifier": made, "purifier": purifier, "detector": detector, **settings}
+        return Saved(arguments, tuple(facts["shape"]), tuple(facts["classes"]))
     except AluError:
         raise
     except (KeyError, TypeError, RuntimeError) as error:
@@ -120,7 +124,7 @@ def _classifier(record: dict[str, Any], given: Any, trust: bool, path: Path) -> 
         if not trust:
             raise UntrustedError(
                 f"{path} wants to import its classifier from {record['factory']}, which runs that code. "
-                "Say trust=True (command: --trust) if it is yours, or pass the classifier yourself."
+                "Pass trust=True if the code is yours, or pass the classifier yourself."
             )
         given = call_factory(record["factory"])
     if given is None:
@@ -135,32 +139,3 @@ def _classifier(record: dict[str, Any], given: Any, trust: bool, path: Path) -> 
             "Pass the same weights, or calibrate a new defence."
         )
     return given
-
-
-def call_factory(spec: str) -> Callable[[Tensor], Any]:
-    """The classifier that "module:function" makes; the current folder is searched first, as `python -m` does."""
-    module_name, colon, function = spec.partition(":")
-    if not colon or not module_name or not function:
-        raise UsageError(f"A classifier is named module:function, such as my_package.my_module:build; {spec!r} is not.")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a script that reads its own arguments ends the process
-        dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
-        advice = f" A module is written with dots, not as a path: {dotted}:{function}." if dotted != module_name else ""
-        raise UsageError(f"Cannot import {module_name} for the classifier {spec}: {error}.{advice}") from error
-    maker = getattr(module, function, None)
-    if not callable(maker):
-        raise UsageError(f"{module_name} has no function {function}; the classifier {spec} cannot be made.")
-    try:
-        made = maker()
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{spec} failed to make the classifier: {type(error).__name__}: {error}.") from error
-    if not callable(made):
-        raise UsageError(f"{spec} returned {type(made).__name__}, which is not a classifier that can be called.")
-    if isinstance(made, nn.Module):
-        made.eval()
-    classifier: Callable[[Tensor], Any] = made
-    return classifier

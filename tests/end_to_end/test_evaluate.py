@@ -137,7 +137,7 @@ def test_adversarial_images_as_files(place: Path, tmp_path: Path, suffix: str) -
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("evaluate", "nothing"), "There is nothing to evaluate under the name 'nothing'"),
+        (("evaluate", "nothing"), "Unknown model or defence 'nothing'"),
         (("evaluate", "own:build", "--data", "pics", "--eps", "8"), "write eps=8/255"),
         (("evaluate", "own:build", "--data", "pics", "--eps", "8/x"), "--eps is a number or a fraction"),
         (("evaluate", "own:build", "--data", "pics", "--shard", "3/2"), "--shard is i/n with i from 1 to n"),

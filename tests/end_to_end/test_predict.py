@@ -145,7 +145,7 @@ def test_another_classifier_is_refused(place: Path, tmp_path: Path) -> None:
         (("predict", "nowhere", "photos", "--trust"), "nowhere is not a saved defence"),
         (("predict", "pickled", "photos", "--trust"), "not a whole safetensors file"),
         (("predict", "torn", "photos", "--trust"), "is not valid JSON"),
-        (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no function biuld"),
+        (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no biuld"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py/a.csv"), "cannot be written"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py"), "is not a table"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "photos"), "is a folder"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -109,5 +110,10 @@ def _stop(sentence: str, code: int, error: BaseException) -> None:
     if type(error).__name__ == "DivergedError" and os.environ.get("RANK", "0") != "0":
         sys.exit(code)  # every process knows it, and one says it
     # Other people's errors that a sentence quotes may run over several lines.
-    sys.stderr.write(f"alu: {' '.join(sentence.split())}\n")
+    sys.stderr.write(f"alu: {as_options(' '.join(sentence.split()))}\n")
     sys.exit(code)
+
+
+def as_options(sentence: str) -> str:
+    """The library's advice in the command's words: trust=True becomes --trust."""
+    return re.sub(r"\b(trust|force|fresh)=True\b", r"--\1", sentence)

@@ -50,10 +50,11 @@ def attack(
     """Attack a defence or a classifier and write the adversarial images."""
     from alu.attacks.catalog import make_attack
     from alu.attacks.goals import fooled
-    from alu.cli.subjects import find_images, find_subject, refuse_strangers
+    from alu.cli.subjects import find_images, refuse_strangers
     from alu.evaluation.normalisation import refuse_unnormalised
     from alu.evaluation.subject import Subject
     from alu.integrations.robustbench import labels_path
+    from alu.loading import load
     from alu.modes import evaluating
 
     writes_pictures = _refuse_place(out)
@@ -63,7 +64,7 @@ def attack(
     search = make_attack(name, **settings, lattice=lattice or writes_pictures)
     where = checked_device(device)
     with stages() as watch:
-        model = find_subject(subject, trust, watch).to(where)
+        model = load(subject, trust=trust, watch=watch).to(where)
     images = find_images(data, n, seed, root, size)
     refuse_strangers(model, images, where)
     if writes_pictures and images.pixels.is_floating_point():

@@ -115,7 +115,7 @@ def _fitted(classifier: str, data: str, size: str | None, root: Path | None, set
 
 def _classifier(name: str) -> Callable[..., Any]:
     from alu import models
-    from alu.saving import call_factory
+    from alu.imports import call_factory
 
     if ":" in name:
         return call_factory(name)

@@ -15,9 +15,9 @@ from alu.evaluation.result import Result
 from alu.evaluation.run import evaluate, other_networks
 from alu.evaluation.subject import Subject
 from alu.experiments.base import Found
-from alu.experiments.defenses import READINGS
 from alu.experiments.material import Material, Shown
 from alu.experiments.verdicts import detector
+from alu.loading import READINGS
 from alu.models.cards import bundled_name
 from alu.purifiers import Purifier
 from alu.threat import ThreatModel

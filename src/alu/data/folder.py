@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alu.data.dataset import Dataset
 from alu.data.decoded import decoded
-from alu.data.pictures import Size, channels_of, checked_size, find_pictures, opened
+from alu.data.pictures import Size, channels_of, checked_size, find_pictures, opened, shown_size
 from alu.data.splits import drawn, own_part
 from alu.errors import DataError
 from alu.storage import explained
@@ -105,12 +105,14 @@ def _agreed(files: list[Path], size: Size, channels: int | None) -> tuple[tuple[
     for file in files:
         with opened(file, str(file)) as picture:
             most = max(most, channels_of(picture))
+            if size is not None:
+                continue
+            width, height = shown_size(picture)
             if shape is None:
-                shape, first = (picture.height, picture.width), str(file)
-            elif size is None and shape != (picture.height, picture.width):
+                shape, first = (height, width), str(file)
+            elif shape != (height, width):
                 raise DataError(
-                    f"{file} is {picture.width} x {picture.height} pixels, but {first} is {shape[1]} x "
-                    f"{shape[0]}. "
+                    f"{file} is {width} x {height} pixels, but {first} is {shape[1]} x {shape[0]}. "
                     "Make all pictures one size, or give size= (on the command line --size) to scale them."
                 )
     assert shape is not None  # there is at least one file

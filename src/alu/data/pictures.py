@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from alu.errors import AluError, DataError, UsageError
@@ -24,12 +24,22 @@ EXTENSIONS = frozenset({
 })
 # fmt: on
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+TURNS = {  # EXIF's orientations but 1, and what turns each upright
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 Size = int | tuple[int, int] | None
 
 
 def read_picture(path: str | Path, size: Size = None, channels: int | None = None) -> Tensor:
     """The picture as a uint8 tensor [C, H, W]; C is 1, 3 or 4 as in the file unless `channels` is given.
 
+    A picture that is stored rotated or mirrored is turned upright, as its EXIF orientation says.
     `size` (H, W), or one number for both, scales the picture bicubically to cover that size and cuts out its
     centre.
     """
@@ -45,7 +55,12 @@ def decode(content: bytes, who: str, size: Size = None, channels: int | None = N
     if channels is not None and channels not in MODES:
         raise UsageError(f"channels={channels}: a picture has 1 (gray), 3 (RGB) or 4 (RGBA) channels.")
     with opened(content, who) as picture:
-        ready = _to_mode(picture, MODES[channels or channels_of(picture)])
+        mode = MODES[channels or channels_of(picture)]
+        picture.load()  # before orientation is asked for: Pillow turns a TIFF by itself here
+        ready = _to_mode(picture, mode)
+        orientation = orientation_of(picture)
+        if orientation in TURNS:
+            ready = ready.transpose(TURNS[orientation])
         if shape is not None and ready.size != shape[::-1]:
             ready = ImageOps.fit(ready, shape[::-1], Image.Resampling.BICUBIC)
         pixels = np.array(ready, dtype=np.uint8)
@@ -57,6 +72,7 @@ def opened(content: bytes | Path, who: str) -> Iterator[Image.Image]:
     """An open picture whose header was read; every way in which it can be broken becomes a DataError."""
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's remarks on metadata that do not touch the pixels
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content, formats=_formats()) as it:
                 yield it
@@ -79,6 +95,26 @@ def channels_of(picture: Image.Image) -> int:
     if picture.mode in ("1", "L") or picture.mode.startswith("I"):
         return 1
     return 3
+
+
+def orientation_of(picture: Image.Image) -> int:
+    """EXIF's orientation of an open picture, 1 to 8; 1, as stored, where there is none that makes sense."""
+    try:
+        orientation = picture.getexif().get(ExifTags.Base.Orientation)
+        return int(orientation) if orientation in TURNS else 1
+    except Exception:  # a broken EXIF block fails in many ways, and says nothing against the pixels
+        return 1
+
+
+def shown_size(picture: Image.Image) -> tuple[int, int]:
+    """Width and height of an open picture when it is upright."""
+    width, height = picture.size
+    if width == height:
+        return width, height
+    if picture.format == "TIFF":
+        picture.load()  # which turns it; before that, its size may or may not be the turned one
+        width, height = picture.size
+    return (height, width) if orientation_of(picture) >= 5 else (width, height)
 
 
 def find_pictures(paths: Iterable[str | Path] | str | Path) -> list[Path]:

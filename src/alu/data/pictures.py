@@ -84,7 +84,10 @@ def opened(content: bytes | Path, who: str) -> Iterator[Image.Image]:
             "and was not decoded. Remove it or make it smaller."
         ) from error
     except Exception as error:  # each of Pillow's formats fails in its own way on a damaged file
-        reason = "its content is no known picture format" if isinstance(error, UnidentifiedImageError) else error
+        reason: object = error
+        if isinstance(error, UnidentifiedImageError):
+            empty = not content if isinstance(content, bytes) else content.stat().st_size == 0
+            reason = "the file is empty" if empty else "its content is no known picture format"
         raise DataError(f"{who} cannot be read as a picture ({reason}). Remove it or replace it.") from error
 
 
@@ -118,15 +121,19 @@ def shown_size(picture: Image.Image) -> tuple[int, int]:
 
 
 def find_pictures(paths: Iterable[str | Path] | str | Path) -> list[Path]:
-    """The files named, and all pictures in the folders named and below, each folder's sorted by name."""
+    """The files named, and all pictures in the folders named and below, each folder's sorted by name.
+
+    Hidden files are passed over, and links to folders inside a folder are not followed.
+    """
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
-        if path.is_dir():
-            found += [file for file in sorted(path.rglob("*")) if _is_picture(file, path)]
-        elif path.exists():
-            found.append(path)
-        else:
-            raise DataError(f"{path} does not exist. Give the path of a picture or of a folder with pictures.")
+        with explained(path, "read"):
+            if path.is_dir():
+                found += [file for file in sorted(path.rglob("*")) if _is_picture(file, path)]
+            elif path.exists():
+                found.append(path)
+            else:
+                raise DataError(f"{path} does not exist. Give the path of a picture or of a folder with pictures.")
     return list(dict.fromkeys(found))
 
 
@@ -134,8 +141,8 @@ def checked_size(size: Size) -> tuple[int, int] | None:
     """Height and width, both at least 1, or None."""
     if size is None:
         return None
-    shape = (size, size) if isinstance(size, int) else tuple(size)
-    if len(shape) != 2 or not all(isinstance(side, int) and 1 <= side <= 4096 for side in shape):
+    shape = tuple(size) if isinstance(size, tuple | list) else (size, size)
+    if len(shape) != 2 or not all(type(side) is int and 1 <= side <= 4096 for side in shape):
         raise UsageError(f"size={size!r}: expected (height, width) or one number for both, from 1 to 4096.")
     return shape[0], shape[1]
 
@@ -148,7 +155,9 @@ def _is_picture(file: Path, root: Path) -> bool:
 def _to_mode(picture: Image.Image, mode: str) -> Image.Image:
     if picture.mode.startswith("I"):
         # Pillow cuts 16-bit gray off at 255 instead of scaling it.
-        wide = np.asarray(picture, dtype=np.int64).clip(0, 65535)
+        wide = np.asarray(picture, dtype=np.int64)
+        if wide.min() < 0 or wide.max() > 65535:
+            raise ValueError("pictures with 32 bits for a pixel have no agreed range; save it with 8 or 16 bits")
         picture = Image.fromarray(((wide + 128) // 257).astype(np.uint8))
     elif picture.mode == "F":
         raise ValueError("floating-point pictures have no agreed range; save it with 8 bits")

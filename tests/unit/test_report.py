@@ -106,11 +106,12 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
     figures = {key: value for index, result in enumerate(shown) for key, value in expected(result, index).items()}
     for index, result in enumerate(shown):
         key = f"compare/{index}"
-        figures |= bounded(f"{key}/clean", metrics.clean(result)) | bounded(f"{key}/resisted", metrics.resisted(result))
+        figures |= bounded(f"{key}/clean", metrics.clean(result), n=False)
+        figures |= bounded(f"{key}/resisted", metrics.resisted(result), n=False)
         figures |= percent(f"{key}/rejected", metrics.rejected_clean(result))
         for level, names in metrics.LEVELS.items():
-            figures |= bounded(f"{key}/{level}", metrics.robust(result, names))
-        figures |= bounded(f"{key}/bare", bare_share(result)[0]) | verdict_figures(key, verdicts(result)[0])
+            figures |= bounded(f"{key}/{level}", metrics.robust(result, names), n=False)
+        figures |= bounded(f"{key}/bare", bare_share(result)[0], n=False) | verdict_figures(key, verdicts(result)[0])
     only_first, only_second, chance = metrics.mcnemar(*shown[:2])
     figures |= whole("mcnemar/0/1/first", only_first) | whole("mcnemar/0/1/second", only_second)
     figures["mcnemar/0/1/p"] = (chance, f"{chance:.4f}")

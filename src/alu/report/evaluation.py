@@ -23,11 +23,11 @@ STYLE = """
 .verdict li { max-width: none; padding: .5rem .9rem; margin: .3rem 0; border-left: 6px solid #a9b0bb;
   background: var(--pale); }
 .verdict li:first-child { font-size: 1.2rem; font-weight: 600; line-height: 1.4; padding: .8rem 1rem; }
-.verdict.several li { font-size: 1rem; font-weight: 400; }
+.verdict.several li { font-size: 1rem; font-weight: 400; padding: .5rem .9rem; }
 .verdict .helps { border-color: var(--good); } .verdict .harms { border-color: var(--bad); }
 .verdict .harms:first-child { color: var(--bad); }
 .marked, .marked small { color: var(--bad); } .marked { font-weight: 600; }
-td .few { color: #8a93a3; font-size: .9em; }
+.names td:first-child { min-width: 17rem; } td .few { color: #8a93a3; font-size: .9em; }
 """
 """What only this page needs."""
 
@@ -59,9 +59,9 @@ def _compared(results: list[Result]) -> list[str]:
         '<p class="soft">Shares of images with 95 % Wilson intervals. Which of two is better is decided image by image '
         "(McNemar's exact test on the images that only one of them keeps right under every attack), not by whether "
         "intervals overlap.</p>",
-        side_by_side(results),
+        f'<div class="names">{side_by_side(results)}</div>',
         "<h2>Pairs on the same images</h2>",
-        paired(results),
+        f'<div class="names">{paired(results)}</div>',
     ]
 
 

@@ -158,22 +158,22 @@ def side_by_side(results: list[Result]) -> str:
     rows = []
     for index, result in enumerate(results):
         key = f"compare/{index}"
-        cells = [share(f"{key}/clean", metrics.clean(result))]
+        cells = [share(f"{key}/clean", metrics.clean(result), n=False)]
         for level, names in metrics.LEVELS.items():
             bound = "at most " if metrics.bound_only(result, names) else ""
-            known = level in levels(result)
-            cells.append(share(f"{key}/{level}", metrics.robust(result, names), least=bound) if known else NONE)
+            robust = metrics.robust(result, names) if level in levels(result) else None
+            cells.append(share(f"{key}/{level}", robust, least=bound, n=False))
         bare, at_most = bare_share(result) if result.bare is not None else (None, False)
         cells += [
-            share(f"{key}/bare", bare, least="at most " if at_most else ""),
-            share(f"{key}/resisted", metrics.resisted(result)),
+            share(f"{key}/bare", bare, least="at most " if at_most else "", n=False),
+            share(f"{key}/resisted", metrics.resisted(result), n=False),
             percent(f"{key}/rejected", metrics.rejected_clean(result)),
         ]
         name = f'<a href="#result-{index}">{_named(index, result)}</a><small>{escape(setting(result))}</small>'
         rows.append([name + ("" if result.complete else "<small>INCOMPLETE</small>"), *cells])
     header = ["result", "clean", *metrics.LEVELS, "bare classifier<small>its own attacks</small>", "resisted"]
     header.append("clean rejected")
-    return table(header, rows, [("", 2), ("robust accuracy, standard protocol", 4), ("", 2)])
+    return table(header, rows, [("", 2), ("robust accuracy, standard protocol", 4), ("", 2)], dense=True)
 
 
 def _named(index: int, result: Result) -> str:

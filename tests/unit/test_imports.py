@@ -66,7 +66,7 @@ def test_reports_do_not_need_torch() -> None:
 
 def test_reports_read_results_and_nothing_else_of_an_evaluation() -> None:
     allowed = {"errors", "storage", "report"} | {
-        f"evaluation.{name}" for name in ("intervals", "metrics", "printed", "result")
+        f"evaluation.{name}" for name in ("intervals", "metrics", "printed", "result", "verdicts")
     }
     for path in (SOURCE / "report").glob("*.py"):
         # `from alu.evaluation import metrics` names the part in its second half.

@@ -68,6 +68,7 @@ def _evaluated(material: Material, model: nn.Module, shown: Shown, budget: str) 
     """Goes on from the cell's folder, where an interrupted run left one."""
     return evaluate(
         model, as_dataset(shown), ThreatModel("Linf", EPS), "adaptive", budget, seed=material.seed, diagnostics=False,
+        bare=False,  # the bare classifier has cells of its own
         out=None if material.work is None else material.work / "union.json",
         watch=lambda what, done, total: material.watch(f"{what} {shown.key}", done, total),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alu.evaluation.intervals import Share
+from alu.stats import Share
 from tests.end_to_end.command import ENVIRONMENT
 
 

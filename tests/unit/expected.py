@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.result import AttackRecord, Result
 from alu.evaluation.verdicts import Verdict, bare_share, verdicts
+from alu.stats import Share
 
 Figures = dict[str, tuple[float, str]]
 RATES = (0.001, 0.005, 0.01, 0.05)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from alu.evaluation.intervals import Share
 from alu.report.paper import judging
 from alu.report.paper.claims import CLAIMS, judged, markdown
 from alu.report.paper.judges import answers, attackers, changes, methods, scores, steps
@@ -15,6 +14,7 @@ from alu.report.paper.judging import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.report.paper.page import html
 from alu.report.paper.results import MissingCellError, Results
 from alu.report.paper.writing import summary
+from alu.stats import Share
 from tests.conftest import ROOT
 
 

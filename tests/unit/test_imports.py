@@ -65,8 +65,8 @@ def test_reports_do_not_need_torch() -> None:
 
 
 def test_reports_read_results_and_nothing_else_of_an_evaluation() -> None:
-    allowed = {"errors", "storage", "report"} | {
-        f"evaluation.{name}" for name in ("intervals", "metrics", "printed", "result", "verdicts")
+    allowed = {"errors", "storage", "report", "stats"} | {
+        f"evaluation.{name}" for name in ("metrics", "printed", "result", "verdicts")
     }
     for path in (SOURCE / "report").glob("*.py"):
         # `from alu.evaluation import metrics` names the part in its second half.

@@ -10,10 +10,10 @@ import pytest
 import alu.report
 from alu.errors import StorageError, UsageError
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.result import Result
 from alu.evaluation.verdicts import bare_share, verdicts
 from alu.report.checks import EXPLAINED
+from alu.stats import Share
 from tests.unit import results
 from tests.unit.expected import bounded, expected, percent, verdict_figures, whole
 from tests.unit.pages import Page, read

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from alu import Defense
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.result import AttackRecord, Judged, Result
 from alu.evaluation.run import evaluate
 from alu.evaluation.verdicts import Verdict, bare_share, sentence, verdicts
 from alu.purifiers import Blur
+from alu.stats import Share
 from alu.threat import ThreatModel
 from tests.unit import results
 from tests.unit.toys import Toy, toy_data, toy_defense

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.result import AttackRecord, Judged, Result
+from alu.stats import Share
 
 LEVEL = 0.05
 """Below this p-value two figures differ."""

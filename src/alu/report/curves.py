@@ -9,7 +9,6 @@ from html import escape
 from typing import Any
 
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.printed import eps_text
 from alu.evaluation.result import AttackRecord, Judged, Result
 from alu.report.axes import Axes, Scale, linear, ordinal
@@ -17,6 +16,7 @@ from alu.report.charts import Line, Mark, accuracy_axes, chart, cloud, lines
 from alu.report.detection import DASHES, one_per_level
 from alu.report.figures import COLOURS, FEWEST, count, percent
 from alu.report.tables import levels
+from alu.stats import Share
 
 CURVE_COLOURS = ("#b3362d", "#2b5fab", "#c98a1b", "#6b4ea3", "#1a7f4b", "#667")
 MOST_POINTS = 400

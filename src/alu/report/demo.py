@@ -6,9 +6,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from alu.evaluation.intervals import Share
 from alu.report.charts import Group, bars, chart, histogram
 from alu.report.page import page, table, write
+from alu.stats import Share
 
 COLUMNS = (
     ("clean", "clean"),

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from html import escape
 
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.result import AttackRecord, Result
 from alu.report.axes import Axes, log_shares, shares
 from alu.report.charts import Group, Line, Mark, chart, histogram, lines
 from alu.report.figures import COLOURS, FEWEST, NONE, TOO_FEW, WIDEST, count, figure, known, percent, share
 from alu.report.page import table
 from alu.report.tables import coloured, levels
+from alu.stats import Share
 
 RATES = (0.001, 0.005, 0.01, 0.05)
 PREVALENCE = 1e-4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from alu.evaluation.intervals import Share
 from alu.evaluation.printed import eps_text
+from alu.stats import Share
 
 NONE = '<span class="none">–</span>'
 TOO_FEW = '<span class="few">n too small</span>'

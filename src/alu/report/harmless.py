@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from alu.evaluation.intervals import Share
 from alu.evaluation.result import Result
 from alu.report.figures import NONE, figure, share
 from alu.report.page import table
+from alu.stats import Share
 
 MARKED = 0.02
 """A loss of right answers above this is marked."""

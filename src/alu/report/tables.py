@@ -8,12 +8,12 @@ from itertools import combinations
 
 from alu.errors import UsageError
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.printed import eps_text
 from alu.evaluation.result import AttackRecord, Result
 from alu.evaluation.verdicts import Verdict, bare_share, verdicts
 from alu.report.figures import COLOURS, NONE, count, distance, figure, number, percent, share
 from alu.report.page import table
+from alu.stats import Share
 
 KNOWS = {
     "oblivious": "knows the classifier, not the defence",

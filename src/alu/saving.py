@@ -127,6 +127,8 @@ def call_factory(spec: str) -> Callable[[Tensor], Any]:
     except (Exception, SystemExit) as error:  # a script that reads its own arguments ends the process
         dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
         advice = f" A module is written with dots, not as a path: {dotted}:{function}." if dotted != module_name else ""
+        if not advice and isinstance(error, ModuleNotFoundError):
+            advice = f" Run the command from the folder that holds {module_name}, or add that folder to PYTHONPATH."
         raise UsageError(f"Cannot import {module_name} for the classifier {spec}: {error}.{advice}") from error
     maker = getattr(module, function, None)
     if not callable(maker):

@@ -18,8 +18,9 @@ PROMISED = {
         "--size", "--strict", "--suite", "--trust", "subject",
     ],
     "fit": [
-        "--checkpoint", "--classifier", "--data", "--detector", "--device", "--epochs", "--false-alarm", "--help",
-        "--max-minutes", "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size", "--steps",
+        "--checkpoint", "--classifier", "--data", "--detector", "--device", "--epochs", "--false-alarm", "--force",
+        "--help", "--max-minutes", "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size",
+        "--steps",
     ],
     "merge": ["--help", "--out", "shards"],
     "predict": [

@@ -18,6 +18,7 @@ _PLACES = {
     "Outcome": "alu.decision",
     "ThreatModel": "alu.threat",
     "evaluate": "alu.evaluation.run",
+    "load": "alu.loading",
 }
 _MODULES = ("attacks", "data", "detectors", "errors", "models", "purifiers", "report", "training")
 __all__ = [*_PLACES, *_MODULES, "__version__"]  # noqa: PLE0604 - names are strings
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from alu.defense import Defense
     from alu.errors import AluError
     from alu.evaluation.run import evaluate
+    from alu.loading import load
     from alu.threat import ThreatModel
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from alu.errors import AluError, InputError
 
@@ -36,11 +36,15 @@ def check_images(images: Tensor, who: str) -> None:
 
 def check_labels(labels: Tensor, count: int, classes: int | None, who: str) -> None:
     """Refuse labels that do not fit the images or the classes."""
+    if not isinstance(labels, Tensor):
+        raise InputError(f"{who} needs a tensor of labels; it was given {type(labels).__name__}.")
     if labels.shape != (count,) or labels.is_floating_point():
         raise InputError(
             f"{who} needs one whole-number label per image, shape [{count}]; "
             f"it was given {labels.dtype} of shape {list(labels.shape)}."
         )
+    if labels.dtype != torch.int64:
+        raise InputError(f"{who} needs labels of type torch.int64; these are {labels.dtype}. Pass labels.long().")
     if count and (int(labels.min()) < 0 or (classes is not None and int(labels.max()) >= classes)):
         upper = "" if classes is None else f" to {classes - 1}"
         raise InputError(
@@ -49,17 +53,41 @@ def check_labels(labels: Tensor, count: int, classes: int | None, who: str) -> N
 
 
 def answers(model: Callable[[Tensor], object], images: Tensor) -> object:
-    """What a model says of images; one that leaves torch (NumPy, ONNX, an endpoint) is asked without a gradient."""
+    """A model's logits, taken out of an object with `.logits` or a dict with "logits".
+
+    A model that leaves torch (NumPy, ONNX, an endpoint) is asked without a gradient.
+    """
     try:
-        return model(images)
+        output = model(images)
     except RuntimeError as error:
         if images.requires_grad and "requires grad" in str(error):
-            return model(images.detach())
-        raise
+            output = model(images.detach())
+        elif (other := _other_precision(model, images.dtype)) is not None:
+            raise InputError(
+                f"The classifier {type(model).__name__} computes in {other}, but the images are {images.dtype}. "
+                "Convert one of them: classifier.float() for torch.float32, or images.to(...)."
+            ) from error
+        else:
+            raise
+    if isinstance(output, Mapping):
+        return output.get("logits", output)
+    return getattr(output, "logits", output)
+
+
+def _other_precision(model: object, dtype: torch.dtype) -> torch.dtype | None:
+    """The floating-point type of a module's weights, where it is not that of the images."""
+    weights = model.parameters() if isinstance(model, nn.Module) else iter(())
+    kinds = {weight.dtype for weight in weights if weight.is_floating_point()}
+    return next(iter(kinds)) if kinds and dtype not in kinds else None
 
 
 def check_logits(logits: object, count: int, who: str) -> Tensor:
     """The classifier's answer as a tensor [N, classes]; anything else is refused."""
+    if isinstance(logits, tuple | list) and any(isinstance(part, Tensor) for part in logits):
+        raise InputError(
+            f"{who} must return logits [N, classes]; it returned a {type(logits).__name__} of {len(logits)}. If the "
+            "logits are its first part, wrap it: lambda images: classifier(images)[0]."
+        )
     if not isinstance(logits, Tensor):
         try:
             logits = torch.as_tensor(logits)
@@ -82,7 +110,7 @@ def check_classifier(
     refused with a sentence."""
     try:
         with torch.no_grad():
-            answer = classifier(few)
+            answer = answers(classifier, few)
     except AluError:
         raise
     except Exception as error:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from alu.errors import UsageError, nearest
+from alu.errors import check_choice
+
+RuleName = Literal["alu", "purified", "abstain"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """The deployed answer for each image.
+    """The deployed answer for each image; `decision[3]` is that of one of them, `decision[:10]` of some.
 
     `label` int64 [N]; `accepted` bool [N], False where the rule abstains; `flagged` bool [N]; `score` and `p_value`
     float [N] (NaN without a detector); `pre_logits`, `post_logits` [N, classes]; `purified` like the images.
@@ -59,6 +62,15 @@ class Decision:
     def __len__(self) -> int:
         return len(self.label)
 
+    def __getitem__(self, at: int | slice | Tensor) -> Decision:
+        """The decision on one image, whose values are single ones, or on some of the images."""
+        return Decision(*(getattr(self, item.name)[at] for item in fields(Decision)))
+
+    def to_dict(self, purified: bool = False) -> dict[str, Any]:
+        """Plain values by name, ready for JSON; NaN becomes None, and purified images are left out unless asked for."""
+        names = [item.name for item in fields(Decision) if purified or item.name != "purified"]
+        return {name: _plain(getattr(self, name).tolist()) for name in names}
+
     def outcome(self, labels: Tensor) -> Tensor:
         """CORRECT, WRONG or REJECTED for each image [N], as int64 values of `Outcome`."""
         right = torch.where(self.label == labels.to(self.label.device), Outcome.CORRECT, Outcome.WRONG)
@@ -68,6 +80,13 @@ class Decision:
     def join(parts: Sequence[Decision]) -> Decision:
         """One decision from the parts of a batch."""
         return Decision(*(torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Decision)))
+
+
+def _plain(value: Any) -> Any:
+    """The same with None in place of NaN, which JSON does not know."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if value != value else value  # noqa: PLR0124
 
 
 class Outcome(IntEnum):
@@ -110,6 +129,5 @@ RULES = {
 
 def find_rule(name: str) -> Rule:
     """The rule of this name."""
-    if name not in RULES:
-        raise UsageError(f"There is no rule {name!r}. {nearest(name, list(RULES))}")
+    check_choice("rule", name, RULES)
     return RULES[name]

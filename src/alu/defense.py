@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 
 from alu.check import answers, check_images, check_logits, look_like_probabilities, warn
-from alu.decision import Decision, Evidence, find_rule
-from alu.detectors.base import Detector
-from alu.errors import UsageError, nearest
+from alu.decision import Decision, Evidence, RuleName, find_rule
+from alu.detectors.base import Detector, Tested
+from alu.errors import InputError, UsageError, check_choice
 from alu.modes import evaluating
-from alu.purifiers.base import Purifier, Traits, check_grad_mode, replace
+from alu.purifiers.base import GRAD_MODES, GradMode, Purifier, Traits, replace
 from alu.purifiers.filters import Identity
 
-REFERENCES = ("input", "reconstruction")
+Reference = Literal["input", "reconstruction"]
+REFERENCES = get_args(Reference)
 Classifier = Callable[[Tensor], Any]
 
 
@@ -31,14 +33,16 @@ class Defense(nn.Module):
     grad_mode: the gradient that `forward` has; the answer is the same in every mode.
     """
 
+    shape_: Tensor
+
     def __init__(
         self,
         classifier: Classifier,
         purifier: Purifier | None = None,
         detector: Detector | None = None,
-        rule: str = "alu",
-        reference: str = "input",
-        grad_mode: str = "unrolled",
+        rule: RuleName = "alu",
+        reference: Reference = "input",
+        grad_mode: GradMode = "unrolled",
     ) -> None:
         super().__init__()
         if not callable(classifier):
@@ -46,25 +50,28 @@ class Defense(nn.Module):
         self.rule_ = find_rule(rule)
         if detector is None and (self.rule_.uses_flags or self.rule_.rejects):
             raise UsageError(f"Rule {rule!r} needs a detector. Pass detector=alu.detectors.LogitShift().")
-        if reference not in REFERENCES:
-            raise UsageError(f"There is no reference {reference!r}. {nearest(reference, list(REFERENCES))}")
+        check_choice("reference", reference, REFERENCES)
         purifier = Identity() if purifier is None else purifier
         if reference == "reconstruction" and not purifier.has_reconstruction:
             raise UsageError(
                 f"reference='reconstruction' compares with the purifier's output before any step, and "
                 f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
             )
-        check_grad_mode(grad_mode)
+        check_choice("gradient mode", grad_mode, GRAD_MODES)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
         self.reference, self.grad_mode = reference, grad_mode
         self.classes: tuple[str, ...] = ()
         """Names of the classes, where they are known."""
-        self.shape: tuple[int, ...] = ()
-        """Channels, height and width of the images it was calibrated on."""
+        self.register_buffer("shape_", torch.empty(0, dtype=torch.int64))
         self._warned = False
         if not any(True for _ in self.parameters()):
             # Other people's tools ask the first parameter for a device and fail where there is none.
             self.anchor = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of the images it was calibrated on; empty before."""
+        return tuple(self.shape_.tolist())
 
     @property
     def rule(self) -> str:
@@ -79,7 +86,8 @@ class Defense(nn.Module):
     def logits(self, images: Tensor) -> Tensor:
         """The bare classifier's logits [N, classes]."""
         who = f"The classifier {type(self.classifier).__name__}"
-        logits = check_logits(answers(self.classifier, images), len(images), who).to(images.device)
+        with full_precision(images):
+            logits = check_logits(answers(self.classifier, images), len(images), who).to(images.device)
         if not self._warned and look_like_probabilities(logits):
             self._warned = True
             warn(
@@ -91,9 +99,11 @@ class Defense(nn.Module):
     def evidence(self, images: Tensor) -> Evidence:
         """Purified images and the logits before and after, with the gradient of `grad_mode`."""
         check_images(images, "Defense")
+        if not len(images):
+            raise InputError(f"Defense was given no image: the batch has shape {list(images.shape)}.")
         # Asked before: leaving inference mode switches gradients on.
         wants_gradient = torch.is_grad_enabled()
-        with evaluating(self, self.classifier), torch.inference_mode(False):
+        with evaluating(self, self.classifier), torch.inference_mode(False), full_precision(images):
             images = images.clone() if images.is_inference() else images
             with torch.set_grad_enabled(wants_gradient):
                 done = self.purifier.purify(images, self.grad_mode, reconstruct=self.reference == "reconstruction")
@@ -102,44 +112,50 @@ class Defense(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π."""
+        self._refuse_other_size(images)
         evidence = self.evidence(images)
-        answer = self.answer(evidence)
+        answer = self.rule_.logits(evidence, self._tested(evidence).flagged)
         if self.grad_mode == "blind" and torch.is_grad_enabled() and images.requires_grad:
             with evaluating(self.classifier):
                 return replace(self.logits(images), answer.detach())
         return answer
 
-    def answer(self, evidence: Evidence) -> Tensor:
-        """The rule's logits for this evidence [N, classes]."""
-        if not self.rule_.uses_flags or self.detector is None:
-            return self.rule_.logits(evidence, torch.zeros(len(evidence), dtype=torch.bool))
-        flagged = self.detector.flagged(evidence, self.detector.score(evidence))
-        return self.rule_.logits(evidence, flagged)
-
     @torch.no_grad()
     def decide(self, images: Tensor, batch_size: int = 100) -> Decision:
         """The deployed answer for each image, with what it was based on; large sets are worked through in parts."""
         check_images(images, "Defense")
-        if self.detector is not None and (self.rule_.uses_flags or self.rule_.rejects):
-            self.detector.require_calibration()
+        self._refuse_other_size(images)
         starts = range(0, max(1, len(images)), batch_size)
         return Decision.join([self.judge(self.evidence(images[start : start + batch_size])) for start in starts])
 
     def judge(self, evidence: Evidence) -> Decision:
         """The answer that this evidence leads to: the second half of `decide`."""
-        answer = self.answer(evidence)
-        count = len(evidence)
-        flagged = torch.zeros(count, dtype=torch.bool, device=answer.device)
-        score = p_value = torch.full((count,), float("nan"), dtype=torch.float64, device=answer.device)
-        if self.detector is not None and self.detector.calibrated:
-            score = self.detector.score(evidence)
-            p_value = self.detector.p_values(evidence, score)
-            flagged = self.detector.flagged(evidence, score)
-        accepted = ~flagged if self.rule_.rejects else torch.ones_like(flagged)
+        tested = self._tested(evidence)
+        answer = self.rule_.logits(evidence, tested.flagged)
+        accepted = ~tested.flagged if self.rule_.rejects else torch.ones_like(tested.flagged)
         return Decision(
-            answer.argmax(1), accepted, flagged, score, p_value,
+            answer.argmax(1), accepted, tested.flagged, tested.score, tested.p_value,
             evidence.pre_logits, evidence.post_logits, evidence.purified,
         )  # fmt: skip
+
+    def _tested(self, evidence: Evidence) -> Tested:
+        """What the detector says; where there is none, or none that the rule needs, no score and no flag."""
+        detector = self.detector
+        if detector is not None and (self.rule_.uses_flags or self.rule_.rejects or detector.calibrated):
+            return detector.test(evidence)
+        count, device = len(evidence), evidence.post_logits.device
+        unknown = torch.full((count,), float("nan"), dtype=torch.float64, device=device)
+        return Tested(unknown, unknown, torch.zeros(count, dtype=torch.bool, device=device))
+
+    def _refuse_other_size(self, images: Tensor) -> None:
+        """A threshold holds for pictures of the size it was calibrated on."""
+        known, given = self.shape, tuple(images.shape[1:])
+        if known and given != known:
+            wanted, came = (" x ".join(map(str, shape)) for shape in (known, given))
+            raise InputError(
+                f"This defence was calibrated on images of {wanted} (channels, height, width); these are {came}. Scale "
+                "the images, or calibrate again on images of this size."
+            )
 
     @torch.no_grad()
     def calibrate(
@@ -162,7 +178,7 @@ class Defense(nn.Module):
         if self.detector is None:
             raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
         self.detector.calibrate(evidence)
-        self.shape = tuple(evidence.images.shape[1:])
+        self.shape_ = torch.tensor(evidence.images.shape[1:])
         return self
 
     def save(self, path: Path | str, factory: str | None = None) -> None:
@@ -176,14 +192,40 @@ class Defense(nn.Module):
     def load(path: Path | str, classifier: Classifier | None = None, *, trust: bool = False) -> Defense:
         """Read a saved defence. A bundled classifier is rebuilt; any other is passed in, or, with trust=True, made by
         the recorded factory. Its weights must be the ones the defence was calibrated with."""
-        from alu.saving import load
+        from alu.saving import read
 
-        return load(Path(path), classifier, trust)
+        saved = read(Path(path), classifier, trust)
+        defense = Defense(**saved.arguments)
+        defense.shape_, defense.classes = torch.tensor(saved.shape, dtype=torch.int64), saved.classes
+        return defense
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or convert all parts; a device that is not there is one sentence."""
+        try:
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        except (AssertionError, RuntimeError, NotImplementedError) as error:  # each device is missing in its own way
+            reason = str(error).strip().split("\n")[0].rstrip(".")
+            raise UsageError(f"This defence cannot be moved there: {reason}. Choose a device that is here.") from error
+        return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
+        """Let the shape take the length it was saved with."""
+        if f"{prefix}shape_" in state_dict:
+            self.shape_ = torch.empty_like(state_dict[f"{prefix}shape_"])
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+@contextmanager
+def full_precision(images: Tensor) -> Iterator[None]:
+    """Compute outside autocast: thresholds come from logits in full precision, and half of it moves them by more."""
+    with torch.autocast(images.device.type, enabled=False):
+        yield
 
 
 @torch.no_grad()
 def batched_logits(classifier: Classifier, images: Tensor, batch_size: int = 100) -> Tensor:
     """The bare classifier's logits for any number of images [N, classes]."""
     with evaluating(classifier):
-        parts = [classifier(images[start : start + batch_size]) for start in range(0, len(images), batch_size)]
+        starts = range(0, len(images), batch_size)
+        parts = [answers(classifier, images[start : start + batch_size]) for start in starts]
     return torch.cat([torch.as_tensor(part, device=images.device) for part in parts])

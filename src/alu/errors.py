@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class AluError(ValueError):
     """Anything a user can put right; the message is a sentence and `exit_code` is the command's."""
@@ -51,6 +53,12 @@ class MissingExtraError(AluError):
 
 class DivergedError(AluError):
     """A training's loss is no longer a number."""
+
+
+def check_choice(what: str, value: str, known: Iterable[str]) -> None:
+    """Refuse a value that is not among the known ones, and offer the nearest."""
+    if value not in (choices := list(known)):
+        raise UsageError(f"There is no {what} {value!r}. {nearest(str(value), choices)}")
 
 
 def nearest(name: str, known: list[str]) -> str:

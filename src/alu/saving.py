@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from alu import detectors, purifiers
+from alu.detectors import Detector
 from alu.errors import AluError, StorageError, UntrustedError, UsageError
+from alu.imports import call_factory
 from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
-from alu.storage import read_json, read_tensors, replacing_folder, write_json, write_tensors
+from alu.parts import refuse_lost
+from alu.purifiers import Purifier
+from alu.storage import checksum, read_json, read_tensors, replacing_folder, sha256, write_json, write_tensors
 
 if TYPE_CHECKING:
     from alu.defense import Defense
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(defense: Defense, path: Path, factory: str | None) -> None:
     """Write the folder; it appears whole or not at all."""
+    refuse_lost(defense)
     facts = {
         "format": FORMAT,
         "classifier": _classifier_record(defense.classifier, factory),
@@ -38,10 +39,11 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
     }
     tensors = {f"purifier.{name}": tensor for name, tensor in defense.purifier.state_dict().items()}
     if defense.detector is not None and defense.detector.calibrated:
-        tensors |= {f"detector.{name}": tensor for name, tensor in defense.detector.fitted().items()}
+        tensors |= {f"detector.{name}": tensor for name, tensor in defense.detector.state_dict().items()}
     with replacing_folder(path, is_defense) as folder:
         write_tensors(folder / "weights.safetensors", tensors)
-        write_json(folder / "defense.json", facts)
+        facts["weights_sha256"] = sha256(folder / "weights.safetensors")
+        write_json(folder / "defense.json", {**facts, "checksum": checksum(facts)})
 
 
 def is_defense(path: Path) -> bool:
@@ -49,31 +51,56 @@ def is_defense(path: Path) -> bool:
     return (path / "defense.json").is_file()
 
 
-def load(path: Path, classifier: Any, trust: bool) -> Defense:
-    """Read the folder; a classifier that differs from the calibrated one is refused."""
-    from alu.defense import Defense
+@dataclass(frozen=True)
+class Saved:
+    """What a folder holds: the arguments of the defence, the shape it was calibrated on, and its classes."""
 
+    arguments: dict[str, Any]
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+
+
+def read(path: Path, classifier: Any, trust: bool) -> Saved:
+    """Read the folder; a classifier that differs from the calibrated one is refused."""
     if not is_defense(path):
         raise StorageError(f"{path} is not a saved defence: it has no defense.json. `alu fit` writes one.")
     facts = read_json(path / "defense.json")
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise StorageError(f"{path} was written in a format this version of alu does not read. Save it again.")
+        raise StorageError(f"{path} was written in a format this version of alu does not read. Fit or save it again.")
+    _refuse_changed(path, facts)
     tensors = read_tensors(path / "weights.safetensors")
     try:
-        purifier = purifiers.rebuild(facts["purifier"])
+        purifier = Purifier.rebuild(facts["purifier"], trust)
         purifier.load_state_dict(_part(tensors, "purifier."))
-        detector = detectors.rebuild(facts["detector"]) if facts["detector"] else None
+        detector = Detector.rebuild(facts["detector"], trust) if facts["detector"] else None
         fitted = _part(tensors, "detector.")
         if detector is not None and fitted:
-            detector.restore(fitted)
+            detector.load_state_dict(fitted)
         made = _classifier(facts["classifier"], classifier, trust, path)
-        defense = Defense(made, purifier, detector, facts["rule"], facts["reference"], facts["grad_mode"])
-        defense.shape, defense.classes = tuple(facts["shape"]), tuple(facts["classes"])
-        return defense
+        settings = {name: facts[name] for name in ("rule", "reference", "grad_mode")}
+        arguments = {"classifier": made, "purifier": purifier, "detector": detector, **settings}
+        return Saved(arguments, tuple(facts["shape"]), tuple(facts["classes"]))
     except AluError:
         raise
     except (KeyError, TypeError, RuntimeError) as error:
         raise StorageError(f"{path} is damaged: {type(error).__name__} {error}. Save the defence again.") from error
+
+
+def _refuse_changed(path: Path, facts: dict[str, Any]) -> None:
+    """Refuse a folder in which a setting or a weight is not the one that was saved."""
+    stated = facts.pop("checksum", None)
+    try:
+        intact = stated == checksum(facts)
+    except ValueError:  # Infinity and NaN, which no saved defence holds
+        intact = False
+    changed = None if intact else "defense.json"
+    if intact and sha256(path / "weights.safetensors") != facts["weights_sha256"]:
+        changed = "weights.safetensors"
+    if changed:
+        raise StorageError(
+            f"{path / changed} was changed or damaged after it was saved: its checksum does not fit. Copy the folder "
+            "again, or fit it again; a setting is changed in Python, before saving."
+        )
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -97,7 +124,7 @@ def _classifier(record: dict[str, Any], given: Any, trust: bool, path: Path) -> 
         if not trust:
             raise UntrustedError(
                 f"{path} wants to import its classifier from {record['factory']}, which runs that code. "
-                "Say trust=True (command: --trust) if it is yours, or pass the classifier yourself."
+                "Pass trust=True if the code is yours, or pass the classifier yourself."
             )
         given = call_factory(record["factory"])
     if given is None:
@@ -112,34 +139,3 @@ def _classifier(record: dict[str, Any], given: Any, trust: bool, path: Path) -> 
             "Pass the same weights, or calibrate a new defence."
         )
     return given
-
-
-def call_factory(spec: str) -> Callable[[Tensor], Any]:
-    """The classifier that "module:function" makes; the current folder is searched first, as `python -m` does."""
-    module_name, colon, function = spec.partition(":")
-    if not colon or not module_name or not function:
-        raise UsageError(f"A classifier is named module:function, such as my_package.my_module:build; {spec!r} is not.")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a script that reads its own arguments ends the process
-        dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
-        advice = f" A module is written with dots, not as a path: {dotted}:{function}." if dotted != module_name else ""
-        if not advice and isinstance(error, ModuleNotFoundError):
-            advice = f" Run the command from the folder that holds {module_name}, or add that folder to PYTHONPATH."
-        raise UsageError(f"Cannot import {module_name} for the classifier {spec}: {error}.{advice}") from error
-    maker = getattr(module, function, None)
-    if not callable(maker):
-        raise UsageError(f"{module_name} has no function {function}; the classifier {spec} cannot be made.")
-    try:
-        made = maker()
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{spec} failed to make the classifier: {type(error).__name__}: {error}.") from error
-    if not callable(made):
-        raise UsageError(f"{spec} returned {type(made).__name__}, which is not a classifier that can be called.")
-    if isinstance(made, nn.Module):
-        made.eval()
-    classifier: Callable[[Tensor], Any] = made
-    return classifier

@@ -208,6 +208,12 @@ def read_json(path: Path) -> Any:
         raise StorageError(f"{path} is not valid JSON: it is no text at all.") from error
 
 
+def checksum(plain: dict[str, Any]) -> str:
+    """SHA-256 of plain values in a fixed spelling; NaN and infinite numbers are refused with a ValueError."""
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors as safetensors."""
     from safetensors import SafetensorError

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from alu.errors import UsageError, nearest
+from alu.errors import UsageError, check_choice
 
-NORMS = ("Linf", "L2")
-USUAL = {"Linf": 8 / 255, "L2": 0.5}
+Norm = Literal["Linf", "L2"]
+USUAL: dict[str, float] = {"Linf": 8 / 255, "L2": 0.5}
 """How far an attacker may usually move an image of 32 pixels."""
 
 
@@ -18,13 +19,12 @@ USUAL = {"Linf": 8 / 255, "L2": 0.5}
 class ThreatModel:
     """All images within `eps` of the original in `norm` and inside `bounds`."""
 
-    norm: str = "Linf"
+    norm: Norm = "Linf"
     eps: float = 8 / 255
     bounds: tuple[float, float] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        if self.norm not in NORMS:
-            raise UsageError(f"There is no norm {self.norm!r}. {nearest(self.norm, list(NORMS))}")
+        check_choice("norm", self.norm, USUAL)
         if not self.eps >= 0:
             raise UsageError(f"eps must be 0 or more; it is {self.eps}.")
         if self.norm == "Linf" and self.eps > 1:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from alu import Defense, Outcome
+from alu.attacks import PGD
 from alu.check import AluWarning
-from alu.decision import RULES
+from alu.decision import RULES, Evidence
+from alu.defense import batched_logits
 from alu.detectors import LogitShift
 from alu.errors import InputError, NotFittedError, StorageError, UntrustedError, UsageError
 from alu.models import resnet18
-from alu.purifiers import Blur, Identity, LatentVAE
+from alu.purifiers import AntiAdversary, Blur, Identity, LatentVAE
 from alu.training.recipes import seeded
 from tests.contracts.parts import DETECTORS, PURIFIERS, LinearClassifier, images_like, small_vae
 
@@ -100,6 +105,39 @@ def test_saved_and_loaded_decides_the_same(purifier: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("detector", list(DETECTORS))
+def test_a_state_dict_carries_the_calibration(detector: str) -> None:
+    defense = make("pca", detector, classes=2)
+    fresh = Defense(LinearClassifier(SHAPE, 2), PURIFIERS["pca"](SHAPE), DETECTORS[detector]())
+    assert fresh.shape == ()
+    fresh.load_state_dict(defense.state_dict())
+    images = images_like(30, SHAPE, seed=2)
+    before, after = defense.decide(images), fresh.decide(images)
+    assert torch.equal(before.p_value, after.p_value)
+    assert torch.equal(before.flagged, after.flagged)
+    assert fresh.shape == SHAPE
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_score_and_p_value_are_computed_once(rule: str) -> None:
+    class Counting(LogitShift):
+        calls: ClassVar[list[str]] = []
+
+        def score(self, evidence: Evidence) -> Tensor:
+            self.calls.append("score")
+            return super().score(evidence)
+
+        def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
+            self.calls.append("p-value")
+            return super().p_values(evidence, scores)
+
+    defense = Defense(LinearClassifier(SHAPE, 10), Blur(0.5), Counting(0.05), rule)
+    defense.calibrate(images_like(40, SHAPE))
+    Counting.calls.clear()
+    defense.decide(images_like(6, SHAPE))
+    assert Counting.calls == ["score", "p-value"]
+
+
+@pytest.mark.parametrize("detector", list(DETECTORS))
 @pytest.mark.parametrize("rule", list(RULES))
 def test_detectors_and_rules_survive_saving(detector: str, rule: str, tmp_path: Path) -> None:
     defense = make("blur", detector, rule, classes=2)
@@ -124,7 +162,8 @@ def test_nothing_is_left_behind() -> None:
     assert all(part.training for part in classifier.modules())
     assert all(weight.grad is None and weight.requires_grad for weight in defense.parameters())
     for key, value in defense.state_dict().items():
-        assert torch.equal(value, statistics[key]), key
+        calibration = key == "shape_" or key.startswith("detector.")
+        assert calibration or torch.equal(value, statistics[key]), key
 
 
 def test_no_grad_and_inference_mode_give_the_same_answer() -> None:
@@ -244,7 +283,8 @@ class Broken(nn.Module):
         (lambda x: x.flatten(1).sum(1), r"logits \[N, classes\]"),
         (lambda x: x.flatten(1)[:1, :10], "for N=3 images"),
         (lambda x: x.flatten(1)[:, :10] * float("nan"), "NaN or infinite logits"),
-        (lambda x: {"logits": x}, "must return logits as a tensor"),
+        (lambda x: {"scores": x}, "must return logits as a tensor"),
+        (lambda x: (x.flatten(1), x), r"returned a tuple of 2. .* lambda images: classifier\(images\)\[0\]"),
     ],
 )
 def test_a_broken_classifier_is_one_sentence(answer: object, sentence: str) -> None:
@@ -260,6 +300,105 @@ def test_wrong_channels_are_one_sentence() -> None:
 def test_mixed_precision_is_one_sentence() -> None:
     with pytest.raises(InputError, match="computes in torch.float32, but the images are torch.float64"):
         LatentVAE(small_vae(SHAPE))(images_like(2, SHAPE).double())
+
+
+@dataclass
+class Output:
+    """What classifiers of other libraries return."""
+
+    logits: Tensor
+    hidden: Tensor | None = None
+
+
+@pytest.mark.parametrize("wrap", [Output, lambda logits: {"loss": None, "logits": logits}], ids=["object", "dict"])
+def test_logits_are_taken_out_of_what_they_are_wrapped_in(wrap: Callable[[Tensor], object]) -> None:
+    plain = LinearClassifier(SHAPE, 10)
+    images, labels = images_like(40, SHAPE), torch.zeros(40, dtype=torch.int64)
+    wrapped = Broken(lambda x: wrap(plain(x)))
+    first, second = (
+        Defense(model, Blur(0.5), LogitShift(0.05)).calibrate(images).decide(images) for model in (plain, wrapped)
+    )
+    assert torch.equal(first.post_logits, second.post_logits)
+    assert torch.equal(batched_logits(wrapped, images), batched_logits(plain, images))
+    attack = PGD(steps=2)
+    assert torch.equal(attack(plain, images[:4], labels[:4]), attack(wrapped, images[:4], labels[:4]))
+    guided = [AntiAdversary(model)(images[:4]) for model in (plain, wrapped)]
+    assert torch.equal(*guided)
+
+
+def test_a_classifier_of_another_precision_is_one_sentence() -> None:
+    defense = Defense(LinearClassifier(SHAPE, 10).double(), Blur(0.5), LogitShift(0.05))
+    sentence = (
+        "LinearClassifier computes in torch.float64, but the images are torch.float32. Convert .* classifier.float"
+    )
+    with pytest.raises(InputError, match=sentence):
+        defense.calibrate(images_like(40, SHAPE))
+
+
+def test_images_of_another_size_are_refused_until_it_is_calibrated_on_them() -> None:
+    class Mean(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            return 20 * images.mean((2, 3))
+
+    defense = Defense(Mean(), Blur(0.5), LogitShift(0.05)).calibrate(images_like(40, SHAPE))
+    others = images_like(40, (3, 24, 32))
+    for ask in (defense, defense.decide):
+        with pytest.raises(InputError, match=r"calibrated on images of 3 x 32 x 32 .* these are 3 x 24 x 32. Scale"):
+            ask(others)
+    assert defense.calibrate(others).decide(others).label.shape == (40,)
+
+
+def test_autocast_changes_nothing() -> None:
+    defense = Defense(resnet18(10, width=8).eval(), LatentVAE(small_vae(SHAPE), steps=2), LogitShift(0.05))
+    images = images_like(40, SHAPE)
+    defense.calibrate(images)
+    plain = defense.decide(images[:8])
+    logits = defense(images[:8])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = defense.decide(images[:8])
+        assert torch.equal(defense(images[:8]), logits)
+        assert torch.equal(defense.logits(images[:8]), plain.pre_logits)
+    assert torch.equal(half.score, plain.score)
+    assert half.post_logits.dtype == torch.float32
+
+
+def test_an_empty_batch_is_one_sentence() -> None:
+    defense = make()
+    for ask in (defense, defense.decide):
+        with pytest.raises(InputError, match=r"given no image: the batch has shape \[0, 3, 32, 32\]"):
+            ask(images_like(2, SHAPE)[:0])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_a_missing_device_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match="cannot be moved there: .*CUDA.* Choose a device"):
+        make().to("cuda")
+
+
+def test_labels_of_another_type_are_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"labels of type torch.int64; these are torch.int32. Pass labels.long\(\)"):
+        PGD(steps=1)(make(), images_like(2, SHAPE), torch.tensor([0, 1], dtype=torch.int32))
+
+
+def test_a_saved_defense_is_protected_from_changes(tmp_path: Path) -> None:
+    defense = make("vae gd")
+    place = tmp_path / "saved"
+    defense.save(place)
+    facts = json.loads((place / "defense.json").read_text())
+    for change in (
+        {"detector": {**facts["detector"], "false_alarm": 0.4}},
+        {"purifier": {**facts["purifier"], "steps": 0}},
+    ):
+        (place / "defense.json").write_text(json.dumps({**facts, **change}))
+        with pytest.raises(StorageError, match=r"defense.json was changed or damaged after it was saved"):
+            Defense.load(place, classifier=defense.classifier)
+    (place / "defense.json").write_text(json.dumps(facts))
+    Defense.load(place, classifier=defense.classifier)
+    weights = bytearray((place / "weights.safetensors").read_bytes())
+    weights[-5] ^= 1
+    (place / "weights.safetensors").write_bytes(weights)
+    with pytest.raises(StorageError, match=r"weights.safetensors was changed or damaged after it was saved"):
+        Defense.load(place, classifier=defense.classifier)
 
 
 def test_another_normalisation_is_another_classifier(tmp_path: Path) -> None:
@@ -297,7 +436,7 @@ def test_loading_refuses_other_weights_strangers_code_and_damage(tmp_path: Path)
         Defense.load(place)
     weights = place / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(StorageError, match="not a whole safetensors file"):
+    with pytest.raises(StorageError, match="was changed or damaged"):
         Defense.load(place, classifier=defense.classifier)
     (place / "defense.json").write_text(json.dumps({"format": 99}))
     with pytest.raises(StorageError, match="format"):
@@ -316,3 +455,18 @@ def test_saving_never_overwrites_what_is_not_a_defense(tmp_path: Path) -> None:
     defense.save(tmp_path / "d")
     defense.save(tmp_path / "d")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "precious.txt"]
+
+
+def test_a_decision_can_be_indexed_and_made_plain() -> None:
+    decision = make(rule="abstain").decide(images_like(8, SHAPE, seed=2))
+    assert bool(decision[3].flagged) == bool(decision.flagged[3])
+    assert decision[3].post_logits.shape == (10,)
+    assert len(decision[2:5]) == 3
+    assert len(decision[decision.flagged]) == int(decision.flagged.sum())
+    assert [int(one.label) for one in decision] == decision.label.tolist()  # type: ignore[attr-defined]
+    plain = json.loads(json.dumps(decision.to_dict(), allow_nan=False))
+    assert plain["label"] == decision.label.tolist()
+    assert "purified" not in plain
+    assert json.loads(json.dumps(decision[3].to_dict(purified=True)))["p_value"] == float(decision.p_value[3])
+    unknown = Defense(LinearClassifier(SHAPE, 10), rule="purified").decide(images_like(2, SHAPE))
+    assert unknown.to_dict()["score"] == [None, None]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alu.decision import Evidence
-from alu.detectors import LogitPeak, LogitShift, ReconstructionError, rebuild
+from alu.detectors import Detector, LogitPeak, LogitShift, ReconstructionError
 from alu.errors import InputError, NotFittedError
 from alu.rng import generator
 from tests.contracts.parts import DETECTORS, images_like
@@ -44,7 +44,7 @@ def test_p_values_fall_with_the_score_and_meet_the_threshold(name: str) -> None:
     scores = detector.score(found)
     values = detector.p_values(found, scores)
     assert ((values > 0) & (values <= 1)).all()
-    flagged = detector.flagged(found, scores)
+    flagged = detector.test(found).flagged
     assert torch.equal(flagged, values <= detector.false_alarm + 1e-9)
     assert torch.equal(flagged, scores.double() > detector.thresholds(found).double())
     assert flagged.any()
@@ -56,7 +56,7 @@ def test_before_calibration_it_says_what_to_do(name: str) -> None:
     detector = DETECTORS[name]()
     found = evidence(3)
     with pytest.raises(NotFittedError, match=r"no threshold yet. Call defense.calibrate\(images\)"):
-        detector.flagged(found, torch.zeros(3))
+        detector.test(found)
     with pytest.raises(NotFittedError, match="calibrate"):
         _ = detector.threshold_
 
@@ -71,11 +71,20 @@ def test_too_few_clean_images_are_refused(name: str) -> None:
 def test_rebuilt_and_restored(name: str) -> None:
     detector = DETECTORS[name]()
     detector.calibrate(evidence(400))
-    again = rebuild(detector.description())
-    again.restore({key: tensor.clone() for key, tensor in detector.fitted().items()})
+    again = Detector.rebuild(detector.description())
+    again.load_state_dict({key: tensor.clone() for key, tensor in detector.state_dict().items()})
     found = evidence(50, seed=3, shift=2.0)
-    assert torch.equal(again.flagged(found, again.score(found)), detector.flagged(found, detector.score(found)))
-    assert torch.equal(again.p_values(found, again.score(found)), detector.p_values(found, detector.score(found)))
+    for field in ("score", "p_value", "flagged"):
+        assert torch.equal(getattr(again.test(found), field), getattr(detector.test(found), field)), field
+
+
+@every
+def test_what_is_calibrated_keeps_every_bit_in_another_precision(name: str) -> None:
+    detector = DETECTORS[name]()
+    detector.calibrate(evidence(400))
+    before = {key: tensor.clone() for key, tensor in detector.state_dict().items()}
+    detector.half()
+    assert all(torch.equal(tensor, before[key]) for key, tensor in detector.state_dict().items())
 
 
 @every

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alu.errors import InputError, UsageError
-from alu.purifiers import rebuild
+from alu.purifiers import Purifier
 from tests.contracts.parts import PURIFIERS, images_like
 
 SHAPE = (3, 32, 32)
@@ -108,7 +108,7 @@ def test_no_images_give_no_images(name: str) -> None:
 def test_rebuilt_from_its_description(name: str) -> None:
     purifier = PURIFIERS[name](SHAPE)
     images = images_like(3, SHAPE)
-    again = rebuild(purifier.description())
+    again = Purifier.rebuild(purifier.description())
     again.load_state_dict(purifier.state_dict())
     assert type(again) is type(purifier)
     assert torch.equal(again(images), purifier(images))

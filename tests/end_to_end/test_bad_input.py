@@ -163,7 +163,7 @@ CASES = {
     "no such module": (fit(classifier="owm:build"), "Cannot import owm"),
     "module with a mistake": (fit(classifier="torn:build"), "Cannot import torn"),
     "module that exits": (fit(classifier="script:build"), "Cannot import script"),
-    "no such factory": (fit(classifier="own:make"), "own has no function make"),
+    "no such factory": (fit(classifier="own:make"), "own has no make"),
     "factory that raises": (fit(classifier="own:build_broken"), "RuntimeError: the weights are elsewhere"),
     "factory of no classifier": (fit(classifier="own:build_number"), "returned int"),
 }  # fmt: skip

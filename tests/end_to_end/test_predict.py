@@ -152,7 +152,7 @@ def test_what_is_not_answered_is_counted(place: Path, tmp_path: Path) -> None:
 def test_from_another_folder_than_the_module(place: Path, tmp_path: Path) -> None:
     done = alu(tmp_path, "predict", place / "defense", place / "photos", "--trust")
     assert "No module named 'own'" in done.sentence()
-    assert "Run the command from the folder that holds own, or add that folder to PYTHONPATH." in done.sentence()
+    assert "Run this from the folder that holds own, or add that folder to PYTHONPATH." in done.sentence()
     command = [Path(sys.executable).with_name("alu"), "predict", place / "defense", place / "photos", "--trust"]
     path = os.pathsep.join([str(place), ENVIRONMENT.get("PYTHONPATH", "")])
     environment = {**ENVIRONMENT, "PYTHONPATH": path}
@@ -178,7 +178,7 @@ def test_another_classifier_is_refused(place: Path, tmp_path: Path) -> None:
         (("predict", "nowhere", "photos", "--trust"), "nowhere is not a saved defence"),
         (("predict", "pickled", "photos", "--trust"), "not a whole safetensors file"),
         (("predict", "torn", "photos", "--trust"), "is not valid JSON"),
-        (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no function biuld"),
+        (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no biuld"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py/a.csv"), "cannot be written"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py"), "is not a table"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "photos"), "is a folder"),

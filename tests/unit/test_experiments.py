@@ -101,7 +101,10 @@ def test_a_union_goes_on_from_its_cell_and_not_from_a_stranger(tmp_path: Path) -
 def test_a_union_of_a_random_defence_keeps_its_draws() -> None:
     data = toy_data(4)
     shown = Shown("toys", data.images, data.labels, data.classes)
-    found = union(Material({"n": 4}), Defense(Toy(), sampled(), rule="purified"), shown)
+    stages: set[str] = set()
+    watched = Material({"n": 4}, watch=lambda what, done, total: stages.add(what))
+    found = union(watched, Defense(Toy(), sampled(), rule="purified"), shown)
+    assert stages == {"Attacking toys"}, "a cell is about the defence; the bare classifier has cells of its own"
     draws, right = found["right draws"], {"clean": found["clean"], "adaptive": found["adaptive"]}
     for when, digit in right.items():
         assert len(draws[when]) == 4

@@ -139,7 +139,7 @@ def test_more_than_ten_points_of_clean_accuracy_are_refused(
 
 def test_advice_depends_on_where_answers_are_lost() -> None:
     lost_by_flags = fitted(row(91, 60, purified=90))
-    with pytest.raises(HarmfulDefenseError, match=r"a smaller --false-alarm, or more calibration pictures\. --force"):
+    with pytest.raises(HarmfulDefenseError, match=r"smaller --false-alarm, or more calibration pictures\. force=T"):
         lost_by_flags.refuse_harm()
     with pytest.raises(HarmfulDefenseError, match=r"This filter takes too much from these pictures: try --purifier va"):
         fitted(row(91, 60)).refuse_harm()

@@ -57,7 +57,7 @@ def flagging(factor: float) -> Defense:
     """A defence with rule abstain whose threshold is `factor` times the calibrated one."""
     defense = toy_defense("abstain")
     assert isinstance(defense.detector, LogitShift)
-    defense.detector.restore({name: factor * values for name, values in defense.detector.fitted().items()})
+    defense.detector.scores_ = factor * defense.detector.scores_
     return defense
 
 

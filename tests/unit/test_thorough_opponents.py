@@ -38,7 +38,7 @@ def test_decoy_b_takes_the_purified_logits_as_they_are() -> None:
     defense, data = toy_defense("alu", "input", toy_vae(steps=3)), toy_data(4)
     fixed = defense.evidence(data.images).post_logits.detach()
     # The score is far above its bound here, so that the loss is the lead alone.
-    defense.detector.restore({name: 0 * values for name, values in defense.detector.fitted().items()})  # type: ignore[union-attr]
+    defense.detector.scores_ = 0 * defense.detector.scores_  # type: ignore[union-attr]
     goal = WrongRise(defense, data.images, data.labels, level=Level("bpda"), through=False)
     found = []
     for loss in (goal.loss, lambda at: margin(fixed - defense.logits(at), data.labels)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -124,8 +125,13 @@ def _show_warning(
 def _stop(sentence: str, code: int, error: BaseException) -> None:
     if os.environ.get("ALU_DEBUG"):
         raise error
-    if type(error).__name__ == "DivergedError" and os.environ.get("RANK", "0") != "0":
+    if (type(error).__name__ == "DivergedError" or code == 130) and os.environ.get("RANK", "0") != "0":
         sys.exit(code)  # every process knows it, and one says it
     # Other people's errors that a sentence quotes may run over several lines.
-    sys.stderr.write(f"alu: {' '.join(sentence.split())}\n")
+    sys.stderr.write(f"alu: {as_options(' '.join(sentence.split()))}\n")
     sys.exit(code)
+
+
+def as_options(sentence: str) -> str:
+    """The library's advice in the command's words: trust=True becomes --trust."""
+    return re.sub(r"\b(trust|force|fresh)=True\b", r"--\1", sentence)

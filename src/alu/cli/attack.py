@@ -30,7 +30,8 @@ def attack(
         typer.Option(
             "--attack",
             help="fgsm, pgd, mim, cw-linf, cw-l2, apgd-ce, apgd-dlr, apgd-t, fab, square, autoattack, hopskipjump; on "
-            "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory.",
+            "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory; or "
+            "module:Class, an attack of your own (with --trust).",
         ),
     ] = "pgd",
     data: Annotated[str, typer.Option(help="Labelled images: a known name, a folder or .npz.")] = "cifar10-sample",
@@ -50,10 +51,11 @@ def attack(
     """Attack a defence or a classifier and write the adversarial images."""
     from alu.attacks.catalog import make_attack
     from alu.attacks.goals import fooled
-    from alu.cli.subjects import find_images, find_subject, refuse_strangers
+    from alu.cli.subjects import find_images, refuse_strangers
     from alu.evaluation.normalisation import refuse_unnormalised
     from alu.evaluation.subject import Subject
     from alu.integrations.robustbench import labels_path
+    from alu.loading import load
     from alu.modes import evaluating
 
     writes_pictures = _refuse_place(out)
@@ -61,10 +63,10 @@ def attack(
     threat = parse_threat(norm, eps)
     settings = {**_settings(set or []), "norm": threat.norm, "eps": threat.eps, "seed": seed}
     # Pictures have 8 bits; anything finer would be lost between the attack and the file.
-    search = make_attack(name, **settings, lattice=lattice or writes_pictures)
+    search = make_attack(name, trust, **settings, lattice=lattice or writes_pictures)
     where = checked_device(device)
     with stages() as watch:
-        model = find_subject(subject, trust, watch).to(where)
+        model = load(subject, trust=trust, watch=watch).to(where)
     images = find_images(data, n, seed, root, size)
     refuse_strangers(model, images, where)
     if writes_pictures and images.pixels.is_floating_point():

@@ -5,33 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 MOST_CUT = 0.10
-ROTATED = (5, 6, 7, 8)
-"""EXIF orientations of pictures that are stored lying on their side."""
 
 
 def cut_away(file: Path, size: tuple[int, int]) -> float:
     """The share of a picture's area that is lost when it is scaled to cover (height, width)."""
-    from alu.data.pictures import opened
+    from alu.data.pictures import opened, shown_size
 
     with opened(file, str(file)) as picture:
-        width, height = picture.size
-        if _orientation(picture) in ROTATED:
-            width, height = height, width
+        width, height = shown_size(picture)
     ratio = (width * size[0]) / (height * size[1])
     return 1 - min(ratio, 1 / ratio)
-
-
-def _orientation(picture: Image.Image) -> int:
-    try:
-        return int(picture.getexif().get(0x0112, 1))
-    except Exception:  # a damaged EXIF block fails in many ways
-        return 1
 
 
 @dataclass

@@ -58,16 +58,17 @@ def evaluate(
 
     Ends with 3 if the result is incomplete. `alu report` makes a page of it.
     """
-    from alu.cli.subjects import find_images, find_subject, refuse_strangers
+    from alu.cli.subjects import find_images, refuse_strangers
     from alu.evaluation.run import evaluate as run
     from alu.evaluation.subject import Subject
+    from alu.loading import load
 
     threat, part = parse_threat(norm, eps), parse_shard(shard)
     refuse_file(out, "a result of alu evaluate", [Path(data)], is_result)
     hold(out)
     where = checked_device(device)
     with stages() as watch:
-        model = find_subject(subject, trust, watch).to(where)
+        model = load(subject, trust=trust, watch=watch).to(where)
     images = find_images(data, n, seed, root, size)
     refuse_strangers(model, images, where)
     name = subject if ":" in subject else None  # two of the user's own could not be told apart by their class

@@ -164,7 +164,7 @@ def _report_crops(data: str, size: tuple[int, ...]) -> None:
 
 def _classifier(name: str) -> Callable[..., Any]:
     from alu import models
-    from alu.saving import call_factory
+    from alu.imports import call_factory
 
     if ":" in name:
         return call_factory(name)

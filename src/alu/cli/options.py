@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -53,7 +53,7 @@ def parse_threat(norm: str, eps: str | None) -> ThreatModel:
     """The threat model; eps is a number or a fraction, and without one the usual one of the norm."""
     from alu.threat import USUAL, ThreatModel
 
-    return ThreatModel(norm, parse_eps(eps) if eps is not None else USUAL.get(norm, 0.0))
+    return ThreatModel(cast(Any, norm), parse_eps(eps) if eps is not None else USUAL.get(norm, 0.0))
 
 
 def parse_settings(words: list[str], example: str) -> dict[str, Any]:

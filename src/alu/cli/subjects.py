@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +14,8 @@ from alu.check import check_classifier
 from alu.cli.data import parse_size
 from alu.data import Dataset
 from alu.defense import Defense
-from alu.errors import InputError, UsageError, nearest
-from alu.experiments.defenses import all_names, by_name
+from alu.errors import InputError
 from alu.modes import evaluating
-from alu.saving import call_factory, is_defense
-
-
-class Called(nn.Module):
-    """A plain callable as a module, so that it can be moved, counted and evaluated like one."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, images: Any) -> Any:
-        """What the function says."""
-        return self.function(images)
-
-
-def find_subject(name: str, trust: bool = False, watch: Callable[[str, int, int], None] | None = None) -> nn.Module:
-    """A saved defence, a bundled one, a bundled classifier, or what "module:function" makes. `watch` is told of the
-    calibration that a bundled defence needs."""
-    path = Path(name)
-    if path.is_dir() or is_defense(path):
-        return Defense.load(path, trust=trust)
-    defense = by_name(name, None if watch is None else partial(watch, "Calibrating"))
-    if defense is not None:
-        return defense
-    if ":" in name:
-        made = call_factory(name)
-        return made if isinstance(made, nn.Module) else Called(made)
-    known = models.names("classifier")
-    if name not in known:
-        raise UsageError(
-            f"There is nothing to evaluate under the name {name!r}. {nearest(name, [*all_names(), *known])} "
-            "Or give a folder saved by alu fit, or module:function."
-        )
-    return models.load(name)
 
 
 def refuse_strangers(model: nn.Module, images: Dataset, device: Any) -> None:

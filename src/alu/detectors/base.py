@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from alu.decision import Evidence
 from alu.errors import InputError, NotFittedError, UsageError
+from alu.parts import Part
 
 
 def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
@@ -30,14 +33,25 @@ def least_images(false_alarm: float) -> int:
     return math.ceil(1.0 / false_alarm - 1e-9) - 1
 
 
-class Detector(nn.Module, ABC):
+@dataclass(frozen=True)
+class Tested:
+    """What a detector says of each image [N]: its suspicion score, its p-value, and whether it is flagged."""
+
+    score: Tensor
+    p_value: Tensor
+    flagged: Tensor
+
+
+class Detector(Part, nn.Module, ABC):
     """Base of all detectors. A subclass writes `score`; this class calibrates and tests.
 
     Fitted: `scores_`, the sorted scores of clean images, and `threshold_`. An image is flagged when its conformal
-    p-value is at most `false_alarm`, that is when its score is above `threshold_`.
+    p-value is at most `false_alarm`, that is when its score is above `threshold_`. What is fitted is held in buffers,
+    so that `state_dict` carries it; a subclass names its own in `fitted`.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("false_alarm",)
+    family: ClassVar[str] = "detector"
+    fitted: ClassVar[tuple[str, ...]] = ("scores_",)
     scores_: Tensor
 
     def __init__(self, false_alarm: float = 0.005) -> None:
@@ -46,7 +60,7 @@ class Detector(nn.Module, ABC):
             raise UsageError(f"false_alarm is a share of clean images, such as 0.005; it is {false_alarm}.")
         self.false_alarm = false_alarm
         # float64, whatever the networks compute in: a score and its own copy must compare as equal after saving.
-        self.scores_ = torch.empty(0, dtype=torch.float64)
+        self.register_buffer("scores_", torch.empty(0, dtype=torch.float64))
 
     @abstractmethod
     def score(self, evidence: Evidence) -> Tensor:
@@ -80,10 +94,12 @@ class Detector(nn.Module, ABC):
         self.require_calibration()
         return conformal_p_values(scores.detach().to("cpu", torch.float64), self.scores_).to(scores.device)
 
-    def flagged(self, evidence: Evidence, scores: Tensor) -> Tensor:
-        """Whether each image is flagged [N]."""
+    def test(self, evidence: Evidence) -> Tested:
+        """Score, p-value and flag of each image, each computed once."""
+        score = self.score(evidence)
+        p_value = self.p_values(evidence, score)
         # A hair above: p and the rate are both fractions of whole numbers and must meet where they are equal.
-        return self.p_values(evidence, scores) <= self.false_alarm + 1e-9
+        return Tested(score, p_value, p_value <= self.false_alarm + 1e-9)
 
     def require_calibration(self) -> None:
         """Say what to do when there is no threshold yet."""
@@ -101,19 +117,17 @@ class Detector(nn.Module, ABC):
                 f"{100 * self.false_alarm:g} %; it was given {count}. Give more images or allow more false alarms."
             )
 
-    def description(self) -> dict[str, Any]:
-        """Plain values that `alu.detectors.rebuild` can make this detector from (fitted scores apart)."""
-        return {"name": type(self).__name__, **{name: getattr(self, name) for name in self.settings}}
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or convert the module; what is fitted stays in float64 on the CPU, where it is compared."""
+        kept = {name: getattr(self, name) for name in self.fitted}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, tensor in kept.items():
+            setattr(self, name, tensor)
+        return self
 
-    @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Detector:
-        """The detector that a description stands for, not yet calibrated."""
-        return cls(**settings)
-
-    def fitted(self) -> dict[str, Tensor]:
-        """Everything `calibrate` learned, by name."""
-        return {"scores_": self.scores_}
-
-    def restore(self, fitted: dict[str, Tensor]) -> None:
-        """Put back what `fitted` returned."""
-        self.scores_ = fitted["scores_"].to(torch.float64)
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
+        """Let what is fitted take the size it was saved with."""
+        for name in self.fitted:
+            if prefix + name in state_dict:
+                setattr(self, name, torch.empty_like(state_dict[prefix + name], device="cpu"))
+        super()._load_from_state_dict(state_dict, prefix, *rest)

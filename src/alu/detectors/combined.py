@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -53,26 +53,10 @@ class Combined(Detector):
         return {**super().description(), "detectors": [part.description() for part in self.parts]}
 
     @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Combined:
+    def from_description(cls, settings: dict[str, Any], trust: bool = False) -> Self:
         """The combination of the described parts."""
-        from alu.detectors import rebuild
-
-        parts = [rebuild(part) for part in settings["detectors"]]
+        parts = [Detector.rebuild(part, trust) for part in settings["detectors"]]
         return cls(*parts, false_alarm=settings["false_alarm"])
-
-    def fitted(self) -> dict[str, Tensor]:
-        """Its own scores and those of its parts."""
-        kept = super().fitted()
-        for index, part in enumerate(self.parts):
-            kept |= {f"{index}.{name}": tensor for name, tensor in part.fitted().items()}
-        return kept
-
-    def restore(self, fitted: dict[str, Tensor]) -> None:
-        """Put back what `fitted` returned."""
-        super().restore(fitted)
-        for index, part in enumerate(self.parts):
-            prefix = f"{index}."
-            part.restore({k.removeprefix(prefix): v for k, v in fitted.items() if k.startswith(prefix)})
 
 
 def _share_below(scores: Tensor, clean: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,17 +14,24 @@ from alu.detectors.base import Detector, conformal_p_values, conformal_threshold
 
 
 class LogitShift(Detector):
-    """s = sum over classes of |Δ|: how far purification moved the logits.
+    """s = sum over classes of abs(Δ): how far purification moved the logits.
 
     With `per_class` every predicted class (argmax Π) has a threshold of its own, for classes whose clean scores differ.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("false_alarm", "per_class")
+    fitted: ClassVar[tuple[str, ...]] = ("scores_", "labels_")
+    labels_: Tensor
+    """The predicted class of the clean image behind each of `scores_`; empty without `per_class`."""
 
     def __init__(self, false_alarm: float = 0.005, per_class: bool = False) -> None:
         super().__init__(false_alarm)
         self.per_class = per_class
-        self.class_scores_: dict[int, Tensor] = {}
+        self.register_buffer("labels_", torch.empty(0, dtype=torch.int64))
+
+    @property
+    def class_scores_(self) -> list[Tensor]:
+        """The sorted scores of clean images of each predicted class."""
+        return [self.scores_[self.labels_ == label] for label in range(int(self.labels_.max()) + 1)]
 
     def score(self, evidence: Evidence) -> Tensor:
         """Sum of absolute logit changes."""
@@ -39,10 +46,8 @@ class LogitShift(Detector):
                 self.refuse_too_few(count, f" predicted as class {label} (per_class thresholds)")
         super().calibrate(evidence)
         if self.per_class:
-            scores = self.score(evidence).detach().to("cpu", torch.float64)
-            self.class_scores_ = {
-                label: scores[(labels == label).cpu()].sort().values for label in range(evidence.post_logits.shape[1])
-            }
+            # Of equal scores it does not matter whose comes first: within a class they are equal too.
+            self.labels_ = labels.cpu()[self.score(evidence).detach().to("cpu", torch.float64).argsort(stable=True)]
 
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
         """p-values against all clean images, or against those of the predicted class."""
@@ -52,7 +57,7 @@ class LogitShift(Detector):
         values = pooled.clone()
         plain = scores.detach().to("cpu", torch.float64)
         labels = evidence.post_logits.argmax(1)
-        for label, clean in self.class_scores_.items():
+        for label, clean in enumerate(self.class_scores_):
             mine = labels == label
             values[mine] = conformal_p_values(plain[mine.cpu()], clean).to(values.device)
         return values
@@ -62,32 +67,12 @@ class LogitShift(Detector):
         if not self.per_class:
             return super().thresholds(evidence)
         self.require_calibration()
-        table = torch.stack(
-            [conformal_threshold(self.class_scores_[label], self.false_alarm) for label in sorted(self.class_scores_)]
-        )
+        table = torch.stack([conformal_threshold(clean, self.false_alarm) for clean in self.class_scores_])
         return table[evidence.post_logits.argmax(1).cpu()]
-
-    def fitted(self) -> dict[str, Tensor]:
-        """Pooled scores and those of each class."""
-        return {**super().fitted(), **{f"class_{k}": v for k, v in self.class_scores_.items()}}
-
-    def restore(self, fitted: dict[str, Tensor]) -> None:
-        """Put back what `fitted` returned."""
-        super().restore(fitted)
-        self.class_scores_ = {
-            int(name.removeprefix("class_")): scores.to(torch.float64)
-            for name, scores in fitted.items()
-            if name.startswith("class_")
-        }
-
-    @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> LogitShift:
-        """The detector that a description stands for."""
-        return cls(**settings)
 
 
 class LogitPeak(Detector):
-    """s = max over classes of |Δ|: how far purification moved the logit it moved most.
+    """s = max over classes of abs(Δ): how far purification moved the logit it moved most.
 
     In `LogitShift` the small changes of a clean image add up over the classes; here they do not, and an attack that
     moves a few logits far stands out more.

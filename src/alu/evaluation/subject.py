@@ -184,8 +184,9 @@ def parts_hash(defense: Defense) -> str:
         about = repr(defense.purifier)
     digest = hashlib.sha256(json.dumps([about, defense.grad_mode], sort_keys=True, default=repr).encode())
     digest.update(weight_hash(defense.purifier).encode())
-    for name, tensor in sorted(defense.detector.fitted().items()) if defense.detector is not None else ():
-        digest.update(f"{name} {tensor.tolist()}".encode())
+    for name, tensor in sorted(defense.detector.state_dict().items()) if defense.detector is not None else ():
+        if tensor.numel():
+            digest.update(f"{name} {tensor.tolist()}".encode())
     return digest.hexdigest()
 
 

@@ -14,10 +14,14 @@ from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material, Shown
 from alu.experiments.unions import EPS
 from alu.experiments.verdicts import detector, digits, evidence, verdicts
-from alu.purifiers import JPEG, PCA, Blur, LatentVAE, Median, Purifier
+from alu.loading import load_purifier
 
 CLASSIFIER, VAE = "cifar10-standard", "cifar10-vae"
-CONTROLS = ("VAE", "blur 0.5", "blur 1", "median 3", "jpeg 75", "jpeg 25", "pca 500", "pca 100")
+CONTROLS = {
+    "VAE": VAE, "blur 0.5": "blur@0.5", "blur 1": "blur@1", "median 3": "median@3", "jpeg 75": "jpeg@75",
+    "jpeg 25": "jpeg@25", "pca 500": "cifar10-pca", "pca 100": "cifar10-pca@100",
+}  # fmt: skip
+"""Purifiers in the VAE's place, by the name of their row."""
 
 
 def cells(material: Material) -> list[Cell]:
@@ -53,7 +57,7 @@ def _swapped(material: Material) -> Found:
     shown = _pgd(material, clean, other, "pgd-20 told the next class")
     seen = evidence(material, CLASSIFIER, VAE, shown)["input"]
     fitted = detector(material, CLASSIFIER, VAE, "input")
-    flagged = fitted.flagged(seen, fitted.score(seen))
+    flagged = fitted.test(seen).flagged
     answer = torch.where(flagged[:, None], seen.change, seen.post_logits).argmax(1)
     logits = material.logits(CLASSIFIER, clean.key, clean.images)
     rank = (logits > logits.gather(1, other[:, None])).sum(1)
@@ -96,24 +100,12 @@ def _probe(inputs: Tensor, labels: Tensor, seed: int, steps: int = 300) -> Tenso
 def _control(material: Material, name: str) -> Found:
     """The same attack and rule with another purifier."""
     clean = material.images("cifar10", "test", material.sizes["n"])
-    purifier = _purifier(material, name)
+    purifier = load_purifier(CONTROLS[name]).to(material.device)
     found = {
         kind: verdicts(material, CLASSIFIER, name, shown, purifier)
         for kind, shown in (("clean", clean), ("attacked", _pgd(material, clean)))
     }
     return {"n": len(clean), **found}
-
-
-def _purifier(material: Material, name: str) -> Purifier:
-    kind, _, value = name.partition(" ")
-    if kind == "VAE":
-        return LatentVAE(VAE, steps=20).to(material.device)
-    if kind == "pca":
-        whole = PCA.bundled("cifar10-pca")
-        return (whole if value == "500" else whole.first(int(value))).to(material.device)
-    if kind == "blur":
-        return Blur(float(value))
-    return Median(int(value)) if kind == "median" else JPEG(int(value))
 
 
 EXPERIMENT = Experiment(

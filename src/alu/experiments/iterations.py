@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import get_args
 
 from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.descents import CLASSIFIERS, VAE, at_each
 from alu.experiments.material import Material
 from alu.purifiers import LatentVAE
+from alu.purifiers.latent import Start
 
 COUNTS = (0, 2, 4, 6, 8, 10, 20, 40, 50, 60, 80, 100, 140, 200)
 LONG = (500, 1000)
@@ -16,12 +18,10 @@ LONG = (500, 1000)
 
 def cells(material: Material) -> list[Cell]:
     """One cell for each start of the code."""
-    return [
-        Cell(start, partial(_cell, material, start), (*CLASSIFIERS, VAE)) for start in ("encoder", "sampled", "random")
-    ]
+    return [Cell(start, partial(_cell, material, start), (*CLASSIFIERS, VAE)) for start in get_args(Start)]
 
 
-def _cell(material: Material, start: str) -> Found:
+def _cell(material: Material, start: Start) -> Found:
     far = start == "random"
     most = material.sizes["random" if far else "steps"]
     counts = [count for count in (*COUNTS, *LONG) if count <= most]

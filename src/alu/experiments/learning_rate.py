@@ -8,23 +8,25 @@ from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.descents import CLASSIFIERS, VAE, at_each
 from alu.experiments.material import Material
 from alu.purifiers import LatentVAE
+from alu.purifiers.solvers import Objective, SolverName
 
 RATES = (1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2, 1e-1, 1.0)
 QUICK = (1e-4, 1e-2, 1.0)
-OBJECTIVES = ("sse", "mse", "norm")
+SETTINGS: tuple[tuple[SolverName, Objective], ...] = (("gd", "sse"), ("gd", "mse"), ("gd", "norm"), ("adam", "sse"))
+"""Solver and objective; Adam's step does not depend on the objective's scale."""
 
 
 def cells(material: Material) -> list[Cell]:
-    """One cell for each rate, objective and solver; Adam's step does not depend on the objective's scale."""
+    """One cell for each rate, objective and solver."""
     made = []
     for rate in QUICK if material.sizes["rates"] == len(QUICK) else RATES:
-        for solver, objective in (*(("gd", objective) for objective in OBJECTIVES), ("adam", "sse")):
+        for solver, objective in SETTINGS:
             run = partial(_cell, material, solver, objective, rate)
             made.append(Cell(f"{solver}, {objective}, {rate:g}", run, (*CLASSIFIERS, VAE)))
     return made
 
 
-def _cell(material: Material, solver: str, objective: str, rate: float) -> Found:
+def _cell(material: Material, solver: SolverName, objective: Objective, rate: float) -> Found:
     steps = material.sizes["steps"]
     purifier = LatentVAE(VAE, steps=steps, lr=rate, solver=solver, objective=objective, schedule="constant")
     return at_each(material, purifier.to(material.device), f"{solver}, {objective}, {rate:g}", [steps])

@@ -15,7 +15,8 @@ from alu import data, models
 from alu.attacks.base import Attack
 from alu.data.dataset import Dataset
 from alu.defense import batched_logits
-from alu.purifiers import PCA, Blur, InnerVAE, LatentVAE, Purifier, UNet
+from alu.loading import load_purifier
+from alu.purifiers import Purifier
 from alu.purifiers.base import Purification
 from alu.training.memory import at_once
 
@@ -80,21 +81,8 @@ class Material:
         return Shown(key, found.images.to(self.device), found.labels.to(self.device), found.classes)
 
     def purifier(self, name: str) -> Purifier:
-        """A bundled one by name ("cifar10-vae@5" takes 5 steps, 20 if unsaid), an asymmetric network, or "blur"."""
-
-        def made() -> Purifier:
-            base, _, steps = name.partition("@")
-            if base == "blur":
-                return Blur(0.5)
-            if base.endswith("-pca"):
-                return PCA.bundled(base)
-            if base.endswith("-unet"):
-                return UNet(models.load(base))
-            if base.endswith("-asymmetric"):
-                return InnerVAE(models.load(base), steps=int(steps or 20))
-            return LatentVAE(base, steps=int(steps or 20))
-
-        found: Purifier = self.once(("purifier", name), lambda: made().to(self.device))
+        """A purifier by its name; "cifar10-vae@5" takes 5 steps, 20 if unsaid."""
+        found: Purifier = self.once(("purifier", name), lambda: load_purifier(name).to(self.device))
         return found
 
     def purified(self, name: str, shown: Shown, purifier: Purifier | None = None) -> Purification:

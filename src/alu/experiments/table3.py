@@ -11,7 +11,8 @@ from alu.experiments.base import Cell, Experiment, Found
 from alu.experiments.material import Material
 from alu.experiments.unions import EPS, SUITE, defended, union
 from alu.experiments.verdicts import verdicts
-from alu.purifiers import AntiAdversary, Hedge, Identity, Purifier
+from alu.loading import GUIDED, load_purifier
+from alu.purifiers import Purifier
 
 ROWS: dict[str, tuple[str, str, str]] = {
     "Unified ALU": ("cifar10-unified", "cifar10-vae", "reconstruction"),
@@ -27,9 +28,6 @@ ROWS: dict[str, tuple[str, str, str]] = {
 """Classifier, purifier and reading of each row."""
 ROBUST = ("cifar10-at", "cifar10-awp")
 """Not in the quick form: AutoAttack alone takes longer than five minutes on what withstands it."""
-GUIDED: dict[str, Any] = {"anti-adversary": AntiAdversary, "hedge": Hedge}
-
-
 COLUMNS = ("clean", "pgd-20 on f", "pgd-20 through", "autoattack on f", "autoattack through", "adaptive")
 
 
@@ -49,10 +47,11 @@ def cells(material: Material) -> list[Cell]:
 
 
 def _purifier(material: Material, classifier: str, name: str) -> Purifier:
-    if name in GUIDED:
-        made: Purifier = material.once((name, classifier), lambda: GUIDED[name](material.classifier(classifier)))
-        return made
-    return Identity() if name == "none" else material.purifier(name)
+    if name not in GUIDED:
+        return material.purifier(name)
+    network = material.classifier(classifier)
+    made: Purifier = material.once((name, classifier), lambda: load_purifier(name, classifier=network))
+    return made
 
 
 def _through(material: Material, classifier: str, name: str, purifier: Purifier) -> Any:

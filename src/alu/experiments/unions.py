@@ -15,9 +15,9 @@ from alu.evaluation.result import Result
 from alu.evaluation.run import evaluate, other_networks
 from alu.evaluation.subject import Subject
 from alu.experiments.base import Found
-from alu.experiments.defenses import READINGS
 from alu.experiments.material import Material, Shown
 from alu.experiments.verdicts import detector
+from alu.loading import READINGS
 from alu.models.cards import bundled_name
 from alu.purifiers import Purifier
 from alu.threat import ThreatModel
@@ -68,6 +68,7 @@ def _evaluated(material: Material, model: nn.Module, shown: Shown, budget: str) 
     """Goes on from the cell's folder, where an interrupted run left one."""
     return evaluate(
         model, as_dataset(shown), ThreatModel("Linf", EPS), "adaptive", budget, seed=material.seed, diagnostics=False,
+        bare=False,  # the bare classifier has cells of its own
         out=None if material.work is None else material.work / "union.json",
         watch=lambda what, done, total: material.watch(f"{what} {shown.key}", done, total),
     )  # fmt: skip

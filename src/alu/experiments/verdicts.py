@@ -74,7 +74,7 @@ def verdicts(
 
 def answered(seen: Evidence, fitted: LogitShift, labels: Tensor) -> dict[str, str]:
     """Right or not for each image: deployed, and if everything were flagged; and the flags themselves."""
-    flagged = fitted.flagged(seen, fitted.score(seen))
+    flagged = fitted.test(seen).flagged
     answer = torch.where(flagged[:, None], seen.change, seen.post_logits).argmax(1)
     return {
         "alu": digits(answer == labels),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -14,8 +12,6 @@ from alu.purifiers.guided import Guided
 class AntiAdversary(Guided):
     """d = 0; `steps` times d -= step_size * sign ∇ CE(f(x + d), argmax f(x)); the image handed out is x + d."""
 
-    settings: ClassVar[tuple[str, ...]] = ("steps", "step_size")
-
     def __init__(self, classifier: nn.Module | str, *, steps: int = 2, step_size: float = 0.15) -> None:
         super().__init__(classifier)
         if steps < 0 or not step_size > 0:
@@ -24,7 +20,7 @@ class AntiAdversary(Guided):
 
     def moved(self, images: Tensor) -> Tensor:
         """The images after the steps, which are taken in all of space; what is handed out is clipped by the base."""
-        answer = self.classifier(images).argmax(1)
+        answer = self.logits(images).argmax(1)
         at = images
         for _ in range(self.steps):
             slope = self.gradient(at, lambda logits: F.cross_entropy(logits, answer, reduction="none"))

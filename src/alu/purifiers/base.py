@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from alu.check import check_images
-from alu.errors import InputError, UsageError, nearest
+from alu.errors import InputError, UsageError, check_choice
 from alu.modes import evaluating
+from alu.parts import Part
 
-GRAD_MODES = ("blind", "bpda", "surrogate", "unrolled", "implicit")
+GradMode = Literal["blind", "bpda", "surrogate", "unrolled", "implicit"]
+GRAD_MODES: tuple[GradMode, ...] = get_args(GradMode)
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,13 @@ def replace(stand_in: Tensor, value: Tensor) -> Tensor:
     return replaced
 
 
-class Purifier(nn.Module, ABC):
+class Purifier(Part, nn.Module, ABC):
     """Base of all purifiers. A subclass writes `run`; this class checks, clips, and gives every gradient mode.
 
     Output: same shape, dtype and device as the images, in [0, 1]. An image's result does not depend on its batch.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ()
-    """Names of the constructor's arguments, stored under the same names, that a saved purifier is rebuilt from."""
+    family: ClassVar[str] = "purifier"
 
     @property
     def traits(self) -> Traits:
@@ -95,16 +96,16 @@ class Purifier(nn.Module, ABC):
         """A differentiable stand-in for `run`, used for gradients only."""
         return self.run(images)
 
-    def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
+    def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
         """Purified images with a gradient by `surrogate`, `unrolled` or `implicit`, which agree for a filter."""
         again = self.reconstructed(images) if reconstruct else None
         value = self._exact(images.detach(), False).purified
         return Purification(replace(self.smooth(images), value), again)
 
-    def purify(self, images: Tensor, grad_mode: str = "unrolled", *, reconstruct: bool = False) -> Purification:
+    def purify(self, images: Tensor, grad_mode: GradMode = "unrolled", *, reconstruct: bool = False) -> Purification:
         """Purified images and, if `reconstruct`, the reconstruction. The value is the same in every mode."""
         who = type(self).__name__
-        check_grad_mode(grad_mode)
+        check_choice("gradient mode", grad_mode, GRAD_MODES)
         check_images(images, who)
         self._check_dtype(images)
         if reconstruct and not self.has_reconstruction:
@@ -128,7 +129,7 @@ class Purifier(nn.Module, ABC):
                     return Purification(replace(images, done.purified), again)
                 return self.differentiated(images, grad_mode, reconstruct)
 
-    def forward(self, images: Tensor, grad_mode: str = "unrolled") -> Tensor:
+    def forward(self, images: Tensor, grad_mode: GradMode = "unrolled") -> Tensor:
         """Purified images."""
         return self.purify(images, grad_mode).purified
 
@@ -166,18 +167,3 @@ class Purifier(nn.Module, ABC):
                     f"{type(self).__name__} is on {tensor.device}, but the images are on {images.device}. "
                     "Move one of them with .to(device)."
                 )
-
-    def description(self) -> dict[str, Any]:
-        """Plain values that `alu.purifiers.rebuild` can make this purifier from (weights apart)."""
-        return {"name": type(self).__name__, **{name: getattr(self, name) for name in self.settings}}
-
-    @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Self:
-        """The purifier that a description stands for, before its weights are loaded."""
-        return cls(**settings)
-
-
-def check_grad_mode(grad_mode: str) -> None:
-    """Refuse an unknown gradient mode."""
-    if grad_mode not in GRAD_MODES:
-        raise UsageError(f"There is no gradient mode {grad_mode!r}. {nearest(grad_mode, list(GRAD_MODES))}")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from alu.errors import UsageError
-from alu.purifiers.base import Purification, Purifier, Traits
+from alu.purifiers.base import GradMode, Purification, Purifier, Traits
 
 
 class Chain(Purifier):
@@ -42,7 +42,7 @@ class Chain(Purifier):
             images = part.purify(images).purified
         return images
 
-    def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
+    def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
         """Each part's own gradient, multiplied by the chain rule."""
         for part in self.parts[:-1]:
             images = part.purify(images, grad_mode).purified
@@ -65,8 +65,6 @@ class Chain(Purifier):
         return {"name": "Chain", "purifiers": [part.description() for part in self.parts]}
 
     @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Self:
+    def from_description(cls, settings: dict[str, Any], trust: bool = False) -> Self:
         """The chain of the described parts."""
-        from alu.purifiers import rebuild
-
-        return cls(*(rebuild(part) for part in settings["purifiers"]))
+        return cls(*(Purifier.rebuild(part, trust) for part in settings["purifiers"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +22,6 @@ class Identity(Purifier):
 
 class Blur(Purifier):
     """Gaussian blur with standard deviation `sigma` pixels, edges reflected."""
-
-    settings: ClassVar[tuple[str, ...]] = ("sigma",)
 
     def __init__(self, sigma: float = 0.5) -> None:
         super().__init__()
@@ -47,8 +44,6 @@ class Blur(Purifier):
 class Median(Purifier):
     """The median of each `size` x `size` neighbourhood, edges reflected."""
 
-    settings: ClassVar[tuple[str, ...]] = ("size",)
-
     def __init__(self, size: int = 3) -> None:
         super().__init__()
         if size < 1 or size % 2 == 0:
@@ -64,8 +59,6 @@ class Median(Purifier):
 
 class BitDepth(Purifier):
     """Keeps the top `bits` bits of each pixel (feature squeezing, Xu et al. 2018)."""
-
-    settings: ClassVar[tuple[str, ...]] = ("bits",)
 
     def __init__(self, bits: int = 4) -> None:
         super().__init__()

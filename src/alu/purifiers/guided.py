@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from alu.errors import UsageError
-from alu.models.architecture import rebuild
-from alu.models.cards import bundled_name, load
+from alu.check import answers, check_logits
+from alu.models.cards import load
 from alu.purifiers.base import Purifier, Traits
 
 
@@ -46,21 +45,9 @@ class Guided(Purifier):
         """The gradient of `loss(logits)` [N] at the images; no parameter's gradient is touched."""
         with torch.enable_grad():
             at = images.detach().requires_grad_(True)
-            (found,) = torch.autograd.grad(loss(self.classifier(at)).sum(), at)
+            (found,) = torch.autograd.grad(loss(self.logits(at)).sum(), at)
         return found.detach()
 
-    def description(self) -> dict[str, Any]:
-        """The settings, and the classifier's bundled name or architecture."""
-        name = bundled_name(self.classifier)
-        if name is None and not hasattr(self.classifier, "architecture"):
-            raise UsageError(
-                f"{type(self).__name__} around {type(self.classifier).__name__} cannot be saved: alu cannot rebuild "
-                "that class. Use a network of alu.models, or keep the defence in memory."
-            )
-        return {**super().description(), "classifier": name or self.classifier.architecture}
-
-    @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Self:
-        """The purifier around the bundled classifier, or around an untrained one whose weights follow."""
-        known = settings["classifier"]
-        return cls(**{**settings, "classifier": known if isinstance(known, str) else rebuild(known)})
+    def logits(self, images: Tensor) -> Tensor:
+        """The classifier's logits [N, classes]."""
+        return check_logits(answers(self.classifier, images), len(images), f"The classifier of {type(self).__name__}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
@@ -18,8 +16,6 @@ class Hedge(Guided):
 
     The start depends on the image and on `seed`: the same image gets the same answer, another seed is another draw.
     """
-
-    settings: ClassVar[tuple[str, ...]] = ("eps", "steps", "step_size", "seed")
 
     def __init__(
         self,

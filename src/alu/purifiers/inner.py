@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from alu.errors import UsageError
 from alu.models.asymmetric import Asymmetric
-from alu.purifiers.base import Purification
+from alu.purifiers.base import GradMode, Purification
 from alu.purifiers.latent import LatentVAE
 
 
@@ -33,7 +33,7 @@ class InnerVAE(LatentVAE):
         """Features [N, F, H/2, W/2] of a code."""
         return cast(Asymmetric, self.vae).inner(code)
 
-    def purify(self, images: Tensor, grad_mode: str = "unrolled", *, reconstruct: bool = False) -> Purification:
+    def purify(self, images: Tensor, grad_mode: GradMode = "unrolled", *, reconstruct: bool = False) -> Purification:
         """Features after the steps and, if `reconstruct`, before any. The value is the same in every mode."""
         return super().purify(images, "surrogate" if grad_mode == "bpda" else grad_mode, reconstruct=reconstruct)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -46,8 +45,6 @@ class JPEG(Purifier):
 
     Three channels are RGB; any other number is compressed channel by channel like luminance.
     """
-
-    settings: ClassVar[tuple[str, ...]] = ("quality",)
 
     def __init__(self, quality: int = 75) -> None:
         super().__init__()

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Literal, Protocol, cast, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from alu.errors import InputError, UsageError
-from alu.models.architecture import rebuild
-from alu.models.cards import bundled_name, load
-from alu.purifiers.base import Purification, Purifier, Traits, replace
+from alu.errors import InputError, UsageError, check_choice
+from alu.models.cards import load
+from alu.purifiers.base import GradMode, Purification, Purifier, Traits, replace
 from alu.purifiers.implicit import Implicit
 from alu.purifiers.solvers import (
-    OBJECTIVES,
-    SCHEDULES,
-    SOLVERS,
     Adam,
     GradientDescent,
     LatentProblem,
+    Objective,
+    Schedule,
     Solver,
-    check_choice,
+    SolverName,
     solve,
     stable_rate,
 )
 from alu.purifiers.unrolled import Descent, Unrolled
 from alu.rng import generator, normal_per_image
 
-STARTS = ("encoder", "sampled", "random")
+Start = Literal["encoder", "sampled", "random"]
 
 
 class Codec(Protocol):
@@ -52,30 +50,26 @@ class LatentVAE(Purifier):
     ("random"). solver: "gd" or "adam"; with Adam the `unrolled` gradient is that of a gradient-descent twin.
     """
 
-    settings: ClassVar[tuple[str, ...]] = (
-        "steps", "lr", "solver", "objective", "start", "schedule", "prior", "seed", "twin_lr",
-    )  # fmt: skip
-
     def __init__(
         self,
         vae: nn.Module | str,
         *,
         steps: int = 20,
         lr: float = 5e-2,
-        solver: str = "adam",
-        objective: str = "sse",
-        start: str = "encoder",
-        schedule: str = "cosine",
+        solver: SolverName = "adam",
+        objective: Objective = "sse",
+        start: Start = "encoder",
+        schedule: Schedule = "cosine",
         prior: float = 0.0,
         seed: int = 0,
         twin_lr: float | None = None,
     ) -> None:
         super().__init__()
         who = type(self).__name__
-        check_choice(who, "solver", solver, SOLVERS)
-        check_choice(who, "objective", objective, OBJECTIVES)
-        check_choice(who, "start", start, STARTS)
-        check_choice(who, "schedule", schedule, SCHEDULES)
+        check_choice("solver", solver, get_args(SolverName))
+        check_choice("objective", objective, get_args(Objective))
+        check_choice("start", start, get_args(Start))
+        check_choice("schedule", schedule, get_args(Schedule))
         if steps < 0 or not lr > 0 or prior < 0:
             raise UsageError(f"{who} needs steps >= 0, lr > 0, prior >= 0; it was given {steps}, {lr:g}, {prior:g}.")
         self.vae = load(vae) if isinstance(vae, str) else vae
@@ -194,7 +188,7 @@ class LatentVAE(Purifier):
                     again = self.reconstruct(images)
         return Purification(self._clipped(output), None if again is None else self._clipped(again))
 
-    def differentiated(self, images: Tensor, grad_mode: str, reconstruct: bool) -> Purification:
+    def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
         """The deployed output with the gradient of the mode asked for."""
         again = self.reconstructed(images) if reconstruct else None
         if grad_mode == "surrogate":
@@ -239,23 +233,6 @@ class LatentVAE(Purifier):
     def cropped(output: Tensor, images: Tensor) -> Tensor:
         """An output of padded images, without the margin."""
         return output[:, :, : images.shape[2], : images.shape[3]]
-
-    def description(self) -> dict[str, Any]:
-        """Settings, and the VAE's bundled name or architecture."""
-        name = bundled_name(self.vae)
-        if name is None and not hasattr(self.vae, "architecture"):
-            raise UsageError(
-                f"A LatentVAE around {type(self.vae).__name__} cannot be saved: alu cannot rebuild that class. "
-                "Use alu.models.vae(...), or keep the defence in memory."
-            )
-        return {**super().description(), "vae": name or self.vae.architecture}
-
-    @classmethod
-    def from_description(cls, settings: dict[str, Any]) -> Self:
-        """The purifier around the bundled VAE, or around an untrained one whose weights follow."""
-        settings = dict(settings)
-        vae = settings.pop("vae")
-        return cls(vae if isinstance(vae, str) else rebuild(vae), **settings)
 
 
 def _remember(codes: list[Tensor], code: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -19,7 +19,6 @@ class PCA(Purifier):
     Fitted: `mean_` [D] and `components_` [components, D], rows orthonormal, D = channels * height * width.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("components",)
     mean_: Tensor
     components_: Tensor
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
-from alu.errors import UsageError, nearest
-
-OBJECTIVES = ("sse", "mse", "norm")
-SOLVERS = ("gd", "adam")
-SCHEDULES = ("constant", "cosine")
+Objective = Literal["sse", "mse", "norm"]
+SolverName = Literal["gd", "adam"]
+Schedule = Literal["constant", "cosine"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class LatentProblem:
     """
 
     decode: Callable[[Tensor], Tensor]
-    objective: str = "sse"
+    objective: Objective = "sse"
     prior: float = 0.0
     read: Callable[[Tensor], Tensor] | None = None
     """What is handed out at the final code; D(z) itself unless it is given."""
@@ -64,7 +62,7 @@ class Solver(Protocol):
         ...
 
 
-def rate_at(lr: float, schedule: str, step: int, steps: int) -> float:
+def rate_at(lr: float, schedule: Schedule, step: int, steps: int) -> float:
     """The learning rate of one step: constant, or a half cosine that falls towards 0."""
     return lr if schedule == "constant" else lr * 0.5 * (1.0 + math.cos(math.pi * step / max(1, steps)))
 
@@ -72,7 +70,7 @@ def rate_at(lr: float, schedule: str, step: int, steps: int) -> float:
 class GradientDescent:
     """z -= lr * gradient."""
 
-    def __init__(self, lr: float, schedule: str, steps: int) -> None:
+    def __init__(self, lr: float, schedule: Schedule, steps: int) -> None:
         self.lr, self.schedule, self.steps = lr, schedule, steps
 
     def update(self, code: Tensor, gradient: Tensor, step: int) -> None:
@@ -83,7 +81,7 @@ class GradientDescent:
 class Adam:
     """Adam on the code; its two averages are allocated once and updated in place."""
 
-    def __init__(self, lr: float, schedule: str, steps: int, like: Tensor, betas: tuple[float, float]) -> None:
+    def __init__(self, lr: float, schedule: Schedule, steps: int, like: Tensor, betas: tuple[float, float]) -> None:
         self.lr, self.schedule, self.steps = lr, schedule, steps
         self.betas = betas
         self.mean, self.square, self.scratch = (torch.zeros_like(like) for _ in range(3))
@@ -141,9 +139,3 @@ def stable_rate(problem: LatentProblem, code: Tensor) -> float:
         curvature = vector.flatten(1).norm(dim=1).amax()
         vector = vector / vector.flatten(1).norm(dim=1).clamp_min(1e-30).view(-1, *[1] * (vector.ndim - 1))
     return 0.5 / (2.0 * float(curvature))
-
-
-def check_choice(who: str, name: str, value: str, known: tuple[str, ...]) -> None:
-    """Refuse a setting that is not among the known ones."""
-    if value not in known:
-        raise UsageError(f"{who} has no {name} {value!r}. {nearest(value, list(known))}")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alu.purifiers.solvers import GradientDescent, LatentProblem, rate_at, solve
+from alu.purifiers.solvers import GradientDescent, LatentProblem, Schedule, rate_at, solve
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Descent:
 
     problem: LatentProblem
     lr: float
-    schedule: str
+    schedule: Schedule
     steps: int
     deployed: Callable[[Tensor, Tensor], Tensor] | None = None
     """(images, start) -> final code of the deployed solver; None if the descent itself is deployed."""

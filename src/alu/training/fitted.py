@@ -96,7 +96,7 @@ class Fitted:
         raise HarmfulDefenseError(
             f"This defence loses too many clean answers and was not saved: of {row.bare.n} held-out images the "
             f"classifier alone is right on {100 * row.bare.value:.1f} %, the defence on "
-            f"{100 * row.deployed.value:.1f} %. {self._advice()} --force saves it all the same."
+            f"{100 * row.deployed.value:.1f} %. {self._advice()} force=True saves it all the same."
         )
 
     def _advice(self) -> str:

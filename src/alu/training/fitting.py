@@ -15,8 +15,8 @@ from torch import Tensor
 from alu import models
 from alu.check import check_classifier, warn
 from alu.data.dataset import Dataset
-from alu.decision import find_rule
-from alu.defense import REFERENCES, Defense
+from alu.decision import RuleName, find_rule
+from alu.defense import REFERENCES, Defense, Reference
 from alu.detectors import Detector, LogitPeak, LogitShift
 from alu.detectors.base import least_images
 from alu.errors import DataError, InputError, StorageError, UsageError, nearest
@@ -39,8 +39,8 @@ class Plan(Budget):
     purifier: str = "vae"
     steps: int = 20
     detector: str = "peak"
-    rule: str = "alu"
-    reference: str = "input"
+    rule: RuleName = "alu"
+    reference: Reference = "input"
     false_alarm: float = 0.005
 
     def __post_init__(self) -> None:

@@ -1,0 +1,80 @@
+"""Bundled defences by name: what each name means, and which names mean nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import alu
+from alu import models
+from alu.errors import UsageError
+from alu.loading import READINGS, bundled_defense_named, defense_names, load_purifier
+
+
+def test_every_offered_name_means_something_and_is_offered_once() -> None:
+    names = defense_names()
+    assert len(names) == len(set(names))
+    assert {"demo", "demo-pca-abstain", "cifar10-unified+vae", "cifar10-unified+vae-reconstruction"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "reading", "purifier"),
+    [("cifar10-unified+pca-purified", "purified", "PCA"), ("cifar10-unified+pca", "input", "PCA")],
+)
+def test_a_classifier_behind_a_purifier(name: str, reading: str, purifier: str) -> None:
+    made = bundled_defense_named(name)
+    assert made is not None
+    assert (made.rule, made.reference) == READINGS[reading]
+    assert type(made.purifier).__name__ == purifier
+    wanted = models.load("cifar10-unified").state_dict()
+    assert all(bool((value == wanted[key]).all()) for key, value in made.classifier.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cifar10-unified", "cifar10-unified+pca-reconstruction", "nobody+vae", "cifar10-unified+", "+vae"],
+)
+def test_other_names_mean_nothing(name: str) -> None:
+    assert bundled_defense_named(name) is None
+    assert name not in defense_names()
+
+
+def test_load_finds_defences_classifiers_folders_and_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(alu.load("cifar10-standard"), type(models.load("cifar10-standard")))
+    defense = alu.load("demo-pca")
+    assert isinstance(defense, alu.Defense)
+    defense.save(tmp_path / "saved")
+    again = alu.load(tmp_path / "saved")
+    assert isinstance(again, alu.Defense)
+    images = alu.data.sample("test").images[:4]
+    assert torch.equal(again.decide(images).score, defense.decide(images).score)
+    (tmp_path / "own_network.py").write_text("def build():\n    return lambda images: images.mean((2, 3))\n")
+    monkeypatch.chdir(tmp_path)
+    assert alu.load("own_network:build")(images).shape == (4, 3)
+    with pytest.raises(UsageError, match="Unknown model or defence 'cifar10-standart'. Did you mean"):
+        alu.load("cifar10-standart")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "setting"),
+    [
+        ("blur", "Blur", {"sigma": 0.5}), ("blur@1", "Blur", {"sigma": 1.0}), ("median@5", "Median", {"size": 5}),
+        ("jpeg@25", "JPEG", {"quality": 25}), ("none", "Identity", {}), ("cifar10-vae", "LatentVAE", {"steps": 20}),
+        ("cifar10-vae@5", "LatentVAE", {"steps": 5}), ("cifar10-pca@100", "PCA", {"components": 100}),
+        ("cifar10-unet", "UNet", {}), ("cifar10-asymmetric@0", "InnerVAE", {"steps": 0}),
+    ],
+)  # fmt: skip
+def test_purifiers_by_name(name: str, kind: str, setting: dict[str, float]) -> None:
+    made = load_purifier(name)
+    assert type(made).__name__ == kind
+    assert {key: getattr(made, key) for key in setting} == setting
+
+
+def test_a_purifier_that_follows_a_classifier_asks_for_it() -> None:
+    with pytest.raises(UsageError, match="hedge follows a classifier's gradient"):
+        load_purifier("hedge")
+    assert type(load_purifier("hedge", classifier=models.load("cifar10-standard"))).__name__ == "Hedge"
+    with pytest.raises(UsageError, match="no purifier 'cifar10-vea'. Did you mean cifar10-vae"):
+        load_purifier("cifar10-vea")

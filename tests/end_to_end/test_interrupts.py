@@ -18,7 +18,8 @@ import torch
 from safetensors.torch import load_file
 
 from alu.storage import locked
-from tests.end_to_end.command import Done, alu, fresh, snapshot, start
+from alu.training.checkpoint import progress_of
+from tests.end_to_end.command import ENVIRONMENT, Done, alu, fresh, snapshot, start
 from tests.end_to_end.own_classifier import write_classifier, write_pictures
 
 SLOW = """
@@ -256,3 +257,21 @@ def test_a_full_standard_output_is_one_sentence(place: Path) -> None:
         ), format  # fmt: skip
         assert len(done.stderr.splitlines()) == 1, done.stderr
     assert json.loads((place / "defense" / "defense.json").read_text())
+
+
+def test_two_processes_of_torchrun_stop_after_the_same_step(mine: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "alu"]
+    words = ["train", "vae", "--data", "pics", "--out", "run", "--set", "epochs=3000", "--every", "1000"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([*torchrun, *words], cwd=mine, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
+    deadline = time.monotonic() + 90
+    while not (mine / "run" / "curve.jsonl").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)  # torchrun passes it on
+    _, err = process.communicate(timeout=60)
+    assert re.findall("alu: .*", err) == [
+        f"alu: Interrupted. A checkpoint after step {progress_of(mine / 'run' / 'checkpoint.safetensors').step} is in "
+        "run: run the same command again to go on."
+    ], "one of them speaks"

@@ -139,9 +139,8 @@ def test_trust(place: Path) -> None:
 
 
 def test_what_is_not_answered_is_counted(place: Path, tmp_path: Path) -> None:
-    shutil.copytree(place / "defense", tmp_path / "defense")
-    facts = json.loads((tmp_path / "defense" / "defense.json").read_text())
-    (tmp_path / "defense" / "defense.json").write_text(json.dumps({**facts, "rule": "abstain"}))
+    words = ("--classifier", "own:build", "--data", "pics", "--false-alarm", 0.05, "--purifier", "pca")
+    assert alu(place, "fit", *words, "--out", tmp_path / "defense", "--rule", "abstain", "--force").code == 0
     done = alu(place, "predict", tmp_path / "defense", "pics", "--trust", "--format", "jsonl")
     rows = [json.loads(line) for line in done.out.splitlines()]
     flagged = sum(row["flagged"] for row in rows)
@@ -176,7 +175,7 @@ def test_another_classifier_is_refused(place: Path, tmp_path: Path) -> None:
         (("predict", "defense", "empty", "--trust"), "There is no picture in empty"),
         (("predict", "pics", "photos", "--trust"), "pics is not a saved defence"),
         (("predict", "nowhere", "photos", "--trust"), "nowhere is not a saved defence"),
-        (("predict", "pickled", "photos", "--trust"), "not a whole safetensors file"),
+        (("predict", "pickled", "photos", "--trust"), "its checksum does not fit"),
         (("predict", "torn", "photos", "--trust"), "is not valid JSON"),
         (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no biuld"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py/a.csv"), "cannot be written"),

@@ -41,9 +41,9 @@ def half_bright(count: int = 60, size: int = 8) -> Dataset:
     return Dataset((255 * images).to(torch.uint8), labels, ("dark", "bright"), "half")
 
 
-def defense_around(classifier: object, rule: str = "alu") -> Defense:
+def defense_around(classifier: object, rule: str = "alu", size: int = 8) -> Defense:
     made = Defense(classifier, Blur(0.7), LogitPeak(0.05), rule)  # type: ignore[arg-type]
-    return made.calibrate(half_bright().images)
+    return made.calibrate(half_bright(size=size).images)
 
 
 def row(bare: int, deployed: int, n: int = 100, flagged: int = 0, purified: int | None = None, **more: object) -> Row:
@@ -83,7 +83,7 @@ def test_at_most_so_many_images_and_fewer_large_ones() -> None:
     found = measure(defense_around(Bright()), half_bright(600), seed=0, device="cpu", watch=watch)
     assert found.attacked is not None
     assert (found.clean.bare.n, found.attacked.bare.n, found.harmless[0].bare.n) == (500, 200, 100)
-    large = measure(defense_around(Bright()), half_bright(120, 128), seed=0, device="cpu", watch=watch)
+    large = measure(defense_around(Bright(), size=128), half_bright(120, 128), seed=0, device="cpu", watch=watch)
     assert large.attacked is not None
     assert (large.clean.bare.n, large.attacked.bare.n, large.harmless[0].bare.n) == (120, 50, 25)
 

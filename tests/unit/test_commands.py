@@ -46,6 +46,12 @@ def test_commands_and_flags_are_pinned() -> None:
     assert found == PROMISED
 
 
+def test_help_says_the_exit_codes() -> None:
+    text = " ".join((get_command(app).help or "").split())
+    assert "0 done, 1 bad input or failed, 2 wrong usage, 3 done but something is missing" in text
+    assert "130 interrupted by Ctrl-C or SIGTERM" in text
+
+
 def test_every_command_says_what_it_does() -> None:
     group = get_command(app)
     for command in group.commands.values():  # type: ignore[attr-defined]

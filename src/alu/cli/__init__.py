@@ -28,7 +28,6 @@ from alu.errors import AluError
 
 app = typer.Typer(
     name="alu",
-    help="Test-time defence of image classifiers against adversarial attack, judged honestly.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -76,7 +76,9 @@ class Plan(Budget):
         return (*needed.get(self.purifier, ()), "calibration", "test")
 
 
-def fit(classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> Fitted:
+def fit(
+    classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Plan, watch: Watcher = lambda *_: None
+) -> Fitted:
     """Fit a defence on `parts`, the splits that `plan.parts` names, and measure it; `Fitted.save` refuses harm."""
     started = time.monotonic()
     clean, held_out = parts["calibration"], parts["test"]

@@ -8,13 +8,19 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alu.errors import StorageError
+
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # not on Windows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,6 +96,97 @@ def replacing_folder(path: Path, is_ours: Callable[[Path], bool]) -> Iterator[Pa
         finally:
             with suppress(OSError):
                 shutil.rmtree(temporary)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Refuse a second process that would write to the same place while this one does.
+
+    The lock is a file beside `path`, gone when the block ends; the system releases it when a process is killed.
+    """
+    lock = path.absolute().with_name(f".{path.absolute().name}.lock")
+    made = [folder for folder in lock.parents if not folder.exists()]  # the innermost first
+    handle = None
+    try:
+        with explained(path):
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            handle = _acquire(lock, path)
+        yield
+    finally:
+        if handle is not None:
+            _release(handle, lock)
+        for folder in made:
+            with suppress(OSError):  # it holds what was written
+                folder.rmdir()
+
+
+def _acquire(lock: Path, path: Path) -> int:
+    """An open lock file that holds this process's number and the time."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not _is_free(handle):
+                raise StorageError(f"{path} is being written by {_holder(lock)}. Wait for it, or choose another place.")
+            # Whoever held the file may have removed it in between; then the lock is on a file that nobody else sees.
+            if lock.exists() and os.path.samestat(os.fstat(handle), os.stat(lock)):
+                now = datetime.now().isoformat(timespec="seconds")
+                os.lseek(handle, 0, os.SEEK_SET)
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()} {now}\n".encode())
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _release(handle: int, lock: Path) -> None:
+    if fcntl is not None:
+        lock.unlink(missing_ok=True)  # while it is still locked: a file that another process has locked must stay
+    os.close(handle)
+    if fcntl is None:  # Windows removes no open file
+        lock.unlink(missing_ok=True)
+
+
+def _is_free(handle: int) -> bool:
+    """Lock the file; where the system has no locks, see whether the process that it names is still running."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # some network file systems have no locks
+            pass
+        else:
+            return True
+    number = os.read(handle, 100).split()[:1]
+    return not (number and number[0].isdigit() and _is_running(int(number[0])))
+
+
+def _is_running(process: int) -> bool:
+    if sys.platform == "win32":  # where os.kill would end it
+        import ctypes
+
+        kernel = ctypes.WinDLL("kernel32")
+        opened = kernel.OpenProcess(0x1000, False, process)
+        return bool(opened and kernel.CloseHandle(opened))
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True
+
+
+def _holder(lock: Path) -> str:
+    """Who holds a lock, as far as its file says."""
+    with suppress(OSError, ValueError):
+        number, since = lock.read_text().split()
+        time = datetime.fromisoformat(since)
+        when = time.strftime("%H:%M:%S" if time.date() == datetime.now().date() else "%Y-%m-%d %H:%M:%S")
+        return f"another alu (process {number}, running since {when})"
+    return "another alu"  # it has not written its number yet
 
 
 def write_json(path: Path, value: Any) -> None:

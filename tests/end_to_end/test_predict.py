@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from tests.end_to_end.command import alu, snapshot
+from tests.end_to_end.command import ENVIRONMENT, alu, snapshot
 from tests.end_to_end.own_classifier import stripes, write_classifier, write_pictures
 
+ALL_READ = "alu: 6 files: 0 flagged, 0 not answered, 0 not read.\n"
 FIELDS = ["file", "label", "class", "accepted", "flagged", "score", "p_value", "error"]
 
 
@@ -46,7 +50,7 @@ def mixed(place: Path, tmp_path: Path) -> Path:
 
 def test_json_lines(place: Path) -> None:
     done = alu(place, "predict", "defense", "photos", "--trust", "--format", "jsonl")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, ALL_READ)
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [list(row) for row in rows] == [FIELDS] * 6
     assert [row["class"] for row in rows] == ["lying", "standing"] * 3
@@ -58,7 +62,7 @@ def test_csv_says_the_same_at_every_batch_size(place: Path) -> None:
     words = ("predict", "defense", "photos", "--trust")
     lines = alu(place, *words, "--format", "jsonl").out.splitlines()
     done = alu(place, *words, "--format", "csv", "--batch-size", 4)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, ALL_READ)
     rows = list(csv.DictReader(done.out.splitlines()))
     assert list(rows[0]) == FIELDS
     for row, line in zip(rows, lines, strict=True):
@@ -74,6 +78,7 @@ def test_table(place: Path) -> None:
     assert len(lines) == 6
     assert "standing" in lines[1]
     assert "3 [bold].png" in lines[3]
+    assert done.out.splitlines()[-1] == "6 files: 0 flagged, 0 not answered, 0 not read."
 
 
 def test_a_narrow_screen_does_not_cut_names(place: Path) -> None:
@@ -95,22 +100,28 @@ def test_bad_files_are_reported_and_the_rest_go_on(place: Path, mixed: Path) -> 
     assert "40 x 20 pixels; this defence reads 16 x 16. Add --resize" in rows["wide.png"]["error"]
     told = done.err.splitlines()
     assert len(told) == 5
-    assert told[-1] == "alu: 4 of 11 files could not be read."
+    flagged = sum(bool(row["flagged"]) for row in rows.values())
+    assert told[-1] == f"alu: 11 files: {flagged} flagged, 0 not answered, 4 not read."
     assert all(line.startswith("alu: ") for line in told)
     table = alu(place, "predict", "defense", mixed, "--trust")
-    assert (table.code, table.out.count("not read")) == (3, 3)
+    assert (table.code, table.out.count("│ not read")) == (3, 3)
 
 
 def test_resize(place: Path, mixed: Path) -> None:
     done = alu(place, "predict", "defense", mixed / "wide.png", "--trust", "--resize", "--format", "jsonl")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
     assert json.loads(done.out)["error"] is None
+    assert done.err.splitlines()[0] == (
+        "alu: warning: --resize cuts more than a tenth of the picture away in 1 of 1 files; most in "
+        f"{mixed / 'wide.png'}, which loses 50 %."
+    )
+    assert "cuts" not in alu(place, "predict", "defense", "photos", "--trust", "--resize", "--format", "jsonl").err
 
 
 def test_out_is_written_whole(place: Path, tmp_path: Path) -> None:
     words = ("predict", "defense", "photos", "--trust", "--format", "csv")
     done = alu(place, *words, "--out", tmp_path / "new" / "answers.csv")
-    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (done.code, done.out, done.err) == (0, "", ALL_READ)
     assert (tmp_path / "new" / "answers.csv").read_text() == alu(place, *words).out
     assert sorted(snapshot(tmp_path)) == ["new", "new/answers.csv"]
 
@@ -122,9 +133,30 @@ def test_trust(place: Path) -> None:
     assert "own:build" in refused.sentence()
     assert "--trust" in refused.sentence()
     named = alu(place, "predict", "defense", "photos", "--classifier", "own:build", "--format", "jsonl")
-    assert (named.code, named.err) == (0, "")
+    assert (named.code, named.err) == (0, ALL_READ)
     assert named.out == alu(place, "predict", "defense", "photos", "--trust", "--format", "jsonl").out
     assert snapshot(place) == before
+
+
+def test_what_is_not_answered_is_counted(place: Path, tmp_path: Path) -> None:
+    words = ("--classifier", "own:build", "--data", "pics", "--false-alarm", 0.05, "--purifier", "pca")
+    assert alu(place, "fit", *words, "--out", tmp_path / "defense", "--rule", "abstain", "--force").code == 0
+    done = alu(place, "predict", tmp_path / "defense", "pics", "--trust", "--format", "jsonl")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    flagged = sum(row["flagged"] for row in rows)
+    assert flagged > 0, "or the test shows nothing"
+    assert done.err == f"alu: 140 files: {flagged} flagged, {flagged} not answered, 0 not read.\n"
+
+
+def test_from_another_folder_than_the_module(place: Path, tmp_path: Path) -> None:
+    done = alu(tmp_path, "predict", place / "defense", place / "photos", "--trust")
+    assert "No module named 'own'" in done.sentence()
+    assert "Run this from the folder that holds own, or add that folder to PYTHONPATH." in done.sentence()
+    command = [Path(sys.executable).with_name("alu"), "predict", place / "defense", place / "photos", "--trust"]
+    path = os.pathsep.join([str(place), ENVIRONMENT.get("PYTHONPATH", "")])
+    environment = {**ENVIRONMENT, "PYTHONPATH": path}
+    named = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert named.returncode == 0, named
 
 
 def test_another_classifier_is_refused(place: Path, tmp_path: Path) -> None:
@@ -143,7 +175,7 @@ def test_another_classifier_is_refused(place: Path, tmp_path: Path) -> None:
         (("predict", "defense", "empty", "--trust"), "There is no picture in empty"),
         (("predict", "pics", "photos", "--trust"), "pics is not a saved defence"),
         (("predict", "nowhere", "photos", "--trust"), "nowhere is not a saved defence"),
-        (("predict", "pickled", "photos", "--trust"), "not a whole safetensors file"),
+        (("predict", "pickled", "photos", "--trust"), "its checksum does not fit"),
         (("predict", "torn", "photos", "--trust"), "is not valid JSON"),
         (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no biuld"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py/a.csv"), "cannot be written"),

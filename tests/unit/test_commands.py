@@ -18,8 +18,9 @@ PROMISED = {
         "--size", "--strict", "--suite", "--trust", "subject",
     ],
     "fit": [
-        "--checkpoint", "--classifier", "--data", "--detector", "--device", "--epochs", "--false-alarm", "--help",
-        "--max-minutes", "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size", "--steps",
+        "--checkpoint", "--classifier", "--data", "--detector", "--device", "--epochs", "--false-alarm", "--force",
+        "--help", "--max-minutes", "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size",
+        "--steps",
     ],
     "merge": ["--help", "--out", "shards"],
     "predict": [
@@ -43,6 +44,12 @@ def test_commands_and_flags_are_pinned() -> None:
             words += [parameter.name] if parameter.param_type_name == "argument" else parameter.opts
         found[name] = sorted(set(words))
     assert found == PROMISED
+
+
+def test_help_says_the_exit_codes() -> None:
+    text = " ".join((get_command(app).help or "").split())
+    assert "0 done, 1 bad input or failed, 2 wrong usage, 3 done but something is missing" in text
+    assert "130 interrupted by Ctrl-C or SIGTERM" in text
 
 
 def test_every_command_says_what_it_does() -> None:

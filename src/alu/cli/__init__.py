@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -16,7 +17,9 @@ from alu.cli.data import data
 from alu.cli.demo import demo
 from alu.cli.evaluate import evaluate
 from alu.cli.fit import fit
+from alu.cli.interrupted import heed_sigterm
 from alu.cli.merge import merge
+from alu.cli.places import HELD
 from alu.cli.predict import predict
 from alu.cli.report import report
 from alu.cli.reproduce import reproduce
@@ -25,7 +28,6 @@ from alu.errors import AluError
 
 app = typer.Typer(
     name="alu",
-    help="Test-time defence of image classifiers against adversarial attack, judged honestly.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -57,36 +59,51 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Say the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Test-time defence of image classifiers against adversarial attack, judged honestly.
 
-    Ends with 0, or with 1 (bad input), 2 (a wrong call), 3 (done, but something is missing or a check failed), 130
-    (interrupted). ALU_DEBUG=1 shows where an error came from.
+    Exit codes: 0 done, 1 bad input or failed, 2 wrong usage, 3 done but something is missing or a check failed,
+    130 interrupted by Ctrl-C or SIGTERM. ALU_DEBUG=1 shows where an error came from.
     """
+    context.call_on_close(HELD.close)
 
 
 def main() -> None:
     """Run the command; errors are one sentence on standard error and an exit code."""
     warnings.showwarning = _show_warning
+    heed_sigterm()
     try:
-        app()
-    except SystemExit as stop:
-        if stop.code == 130:  # typer has turned Ctrl-C into this code, without a word
-            sys.stderr.write("alu: Interrupted. Nothing was written half.\n")
-        raise
+        try:
+            app()
+        except SystemExit as stop:
+            if stop.code == 130:  # typer has turned Ctrl-C into this code, without a word
+                _stop("Interrupted. No partial files were left.", 130, stop)
+            sys.stdout.flush()
+            raise
     except AluError as error:
         _stop(str(error), error.exit_code, error)
     except KeyboardInterrupt as error:
-        _stop("Interrupted. Nothing was written half.", 130, error)
+        _stop("Interrupted. No partial files were left.", 130, error)
     except BrokenPipeError:
         # The reader of a pipe went away; that is its right.
-        sys.stderr.close()
+        _drop_output()
         sys.exit(0)
-    except Exception as error:  # a bug of ours, said as one sentence too
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # Files have their own sentence (alu.storage.explained), so this is standard output.
+            _drop_output()
+            _stop("Cannot write the output: the disk is full. Free some space and run the command again.", 1, error)
+        # A bug of ours, said as one sentence too.
         _stop(f"alu failed unexpectedly ({type(error).__name__}: {error}). Set ALU_DEBUG=1 to see where.", 1, error)
+
+
+def _drop_output() -> None:
+    """Send what is still to be written nowhere: Python would try again at its end, and fail with its own words."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_warning(
@@ -107,7 +124,7 @@ def _show_warning(
 def _stop(sentence: str, code: int, error: BaseException) -> None:
     if os.environ.get("ALU_DEBUG"):
         raise error
-    if type(error).__name__ == "DivergedError" and os.environ.get("RANK", "0") != "0":
+    if (type(error).__name__ == "DivergedError" or code == 130) and os.environ.get("RANK", "0") != "0":
         sys.exit(code)  # every process knows it, and one says it
     # Other people's errors that a sentence quotes may run over several lines.
     sys.stderr.write(f"alu: {as_options(' '.join(sentence.split()))}\n")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alu.cli.options import Device, Eps, Norm, Seed, checked_device, parse_settings, parse_threat
-from alu.cli.places import refuse_file, refuse_unwritable
+from alu.cli.places import hold, refuse_file, refuse_unwritable
 from alu.cli.stages import stages
 from alu.errors import UsageError
 
@@ -59,6 +59,7 @@ def attack(
     from alu.modes import evaluating
 
     writes_pictures = _refuse_place(out)
+    hold(out)
     threat = parse_threat(norm, eps)
     settings = {**_settings(set or []), "norm": threat.norm, "eps": threat.eps, "seed": seed}
     # Pictures have 8 bits; anything finer would be lost between the attack and the file.

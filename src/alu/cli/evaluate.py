@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alu.cli.options import Device, Eps, Norm, Seed, checked_device, parse_threat
-from alu.cli.places import is_result, refuse_file
+from alu.cli.places import hold, is_result, refuse_file
 from alu.cli.stages import stages
 from alu.errors import AluError, UsageError
 
@@ -65,6 +65,7 @@ def evaluate(
 
     threat, part = parse_threat(norm, eps), parse_shard(shard)
     refuse_file(out, "a result of alu evaluate", [Path(data)], is_result)
+    hold(out)
     where = checked_device(device)
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)

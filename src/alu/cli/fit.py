@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from alu.cli.crops import crops_of
 from alu.cli.data import parse_size
+from alu.cli.interrupted import InterruptedCommandError
+from alu.cli.measured import print_measured
 from alu.cli.options import Device, Seed, checked_device
-from alu.cli.places import refuse_unwritable
+from alu.cli.places import hold, refuse_unwritable
 from alu.cli.stages import stages
-from alu.errors import AluError, StorageError, UsageError, nearest
+from alu.errors import StorageError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from alu.training.fitting import Fitted
-
-
-class InterruptedFitError(AluError):
-    """The user pressed Ctrl-C."""
-
-    exit_code = 130
+    from alu.training.fitted import Fitted
 
 
 def fit(
@@ -53,33 +52,70 @@ def fit(
     ] = None,
     max_minutes: Annotated[float, typer.Option(help="Refuse a training that would take longer than this.")] = 120.0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Keep the VAE's training here, and go on from here if it was interrupted.")
+        Path | None,
+        typer.Option(help="Keep the VAE's training here for good; without it, in OUT.work until OUT is saved."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Save the defence even if it loses more than 10 points of clean accuracy.")
+    ] = False,
     seed: Seed = 0,
     device: Device = "cpu",
 ) -> None:
-    """Build a defence around your classifier: train or take a purifier, calibrate on held-out images, save.
+    """Build a defence around your classifier: train or take a purifier, calibrate, measure on held-out images, save.
 
-    Of your own pictures 70 % train the purifier, 15 % calibrate, 5 % validate and 10 % check the result.
+    Of your own pictures 70 % train the purifier, 15 % calibrate, 5 % validate and 10 % measure the result. A defence
+    that loses more than 10 points of clean accuracy is not saved. Ctrl-C keeps the training; the same command goes on.
     """
+    work = checkpoint or (_beside(out) if purifier == "vae" else None)
+    _refuse_places(out, data, checkpoint, work)
+    hold(out)
+    checked_device(device)
+    plan = dict(
+        purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
+        epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=work, replaces=checkpoint is None,
+    )  # fmt: skip
+    factory = classifier if ":" in classifier else None
     try:
-        _refuse_places(out, data, checkpoint)
-        checked_device(device)
-        plan = dict(
-            purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
-            epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=checkpoint,
-        )  # fmt: skip
         fitted = _fitted(classifier, data, size, root, plan)
-        factory = classifier if ":" in classifier else None
-        fitted.defense.save(out, factory=factory)
-    except KeyboardInterrupt as error:
-        kept = checkpoint is not None and (checkpoint / "checkpoint.safetensors").exists()
-        again = f"The training up to the last checkpoint is in {checkpoint}: run the command again to go on."
-        raise InterruptedFitError(f"Interrupted. {out} was not written. {again if kept else ''}".rstrip()) from error
-    _print(fitted, out, factory)
+        print_measured(fitted)
+        fitted.save(out, factory, force=force)
+    except BaseException as error:
+        if work is not None and checkpoint is None and not _has_training(work):
+            shutil.rmtree(work, ignore_errors=True)
+        _explain(error, out, work)
+        raise
+    if work is not None and checkpoint is None:
+        shutil.rmtree(work, ignore_errors=True)
+    trust = " --trust" if factory else ""
+    sys.stdout.write(f"Saved to {out} after {fitted.seconds:.0f} s. Next: alu predict {out} PICTURES{trust}\n")
 
 
-def _refuse_places(out: Path, data: str, checkpoint: Path | None) -> None:
+def _beside(out: Path) -> Path:
+    """Where a training is kept until its defence is saved."""
+    place = out if out.name else out.absolute()
+    return place.with_name(f"{place.name}.work")
+
+
+def _has_training(work: Path | None) -> bool:
+    return work is not None and (work / "checkpoint.safetensors").exists()
+
+
+def _explain(error: BaseException, out: Path, work: Path | None) -> None:
+    """Say what was kept, after an interruption or a defence that was refused."""
+    from alu.training.checkpoint import progress_of
+    from alu.training.fitted import HarmfulDefenseError
+
+    if isinstance(error, KeyboardInterrupt):
+        kept = "No partial files were left."
+        if work is not None and _has_training(work):
+            step = progress_of(work / "checkpoint.safetensors").step
+            kept = f"The VAE's training up to step {step:,} is in {work}: run the same command again to go on."
+        raise InterruptedCommandError(f"Interrupted. {out} was not written. {kept}") from error
+    if isinstance(error, HarmfulDefenseError) and _has_training(work):
+        error.args = (f"{error} The trained VAE is kept in {work}.",)
+
+
+def _refuse_places(out: Path, data: str, checkpoint: Path | None, work: Path | None) -> None:
     """Say before an hour of work, not after it, that its result could not be written."""
     from alu.saving import is_defense
 
@@ -96,6 +132,8 @@ def _refuse_places(out: Path, data: str, checkpoint: Path | None) -> None:
             raise UsageError(
                 f"--checkpoint {checkpoint} lies in --out {out}, which must be empty. Choose another folder."
             )
+    elif work is not None and work.exists() and not (work / "run.json").is_file():
+        raise StorageError(f"{work}, where the training would be kept, is there and is none. Choose another --out.")
 
 
 def _fitted(classifier: str, data: str, size: str | None, root: Path | None, settings: dict[str, Any]) -> Fitted:
@@ -109,8 +147,19 @@ def _fitted(classifier: str, data: str, size: str | None, root: Path | None, set
     if hasattr(made, "to"):
         made = made.to(plan.device)
     parts = {name: open_dataset(data, name, root=root, size=shape) for name in plan.parts}
+    if shape is not None:
+        _report_crops(data, parts["test"].shape[1:])
     with stages() as watch:
         return fit_defense(made, parts, plan, watch)
+
+
+def _report_crops(data: str, size: tuple[int, ...]) -> None:
+    from alu.data import find_pictures
+
+    files = find_pictures(data)
+    sentence = crops_of(files, (size[0], size[1])).sentence("--size", len(files))
+    if sentence:
+        sys.stderr.write(f"alu: warning: {sentence}\n")
 
 
 def _classifier(name: str) -> Callable[..., Any]:
@@ -126,25 +175,3 @@ def _classifier(name: str) -> Callable[..., Any]:
             "A classifier of your own is named module:function, such as my_module:build."
         )
     return models.load(name)
-
-
-def _print(fitted: Fitted, out: Path, factory: str | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("on held-out clean images", "share [95 % interval]", "n")
-    table.add_row("classifier alone is right", str(fitted.bare), str(fitted.bare.n))
-    table.add_row("defence is right", str(fitted.defended), str(fitted.defended.n))
-    table.add_row("false alarms", str(fitted.false_alarms), str(fitted.false_alarms.n))
-    console = Console()
-    console.print(table)
-    if fitted.defended.interval[1] < fitted.bare.interval[0]:
-        console.print(
-            "The defence costs clean answers. A longer training (--epochs), more --steps, or --purifier pca may help.",
-            soft_wrap=True,
-        )
-    trust = " --trust" if factory else ""
-    console.print(
-        f"Saved to {out} after {fitted.seconds:.0f} s. Next: alu predict {out} PICTURES{trust}",
-        soft_wrap=True, markup=False, highlight=False,
-    )  # fmt: skip

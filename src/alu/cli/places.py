@@ -5,9 +5,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 from alu.errors import StorageError, UsageError
+from alu.storage import locked
+
+HELD = ExitStack()
+"""The places that the running command writes to."""
+
+
+def hold(out: Path) -> None:
+    """Keep other alu processes from writing to `out` until the command ends; refuse it if one does."""
+    HELD.enter_context(locked(out))
 
 
 def refuse_file(

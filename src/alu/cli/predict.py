@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import json
+import hashlib
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, text_of
+from alu.cli.crops import Crops
+from alu.cli.interrupted import InterruptedCommandError
 from alu.cli.options import Device, checked_device
-from alu.cli.places import refuse_file
+from alu.cli.places import hold, refuse_file
 from alu.cli.stages import stages
 from alu.errors import AluError, DataError, UsageError, nearest
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from alu.defense import Defense
-
-FORMATS = ("table", "jsonl", "csv")
-COLUMNS = ("file", "label", "class", "accepted", "flagged", "score", "p_value", "error")
-Row = dict[str, Any]
 
 
 def predict(
@@ -42,35 +38,102 @@ def predict(
 ) -> None:
     """Classify pictures: label, whether it was flagged, and how unusual it is among clean images (p-value).
 
-    A file that cannot be read is reported and the rest go on; the exit code is then 3.
+    A file that cannot be read is reported and the rest go on; the exit code is then 3. With --out an interrupted run
+    keeps its answers in OUT.partial, and the same command goes on from there.
     """
     if format not in FORMATS:
         raise UsageError(f"There is no format {format!r}. {nearest(format, list(FORMATS))}")
     if format == "table" and out is not None:
         raise UsageError("A table is for the screen. With --out choose --format jsonl or --format csv.")
-    from alu.training.memory import at_once
-
     rows = _found(pictures)
+    file = None
     if out is not None:
         tables = (".csv", ".jsonl", ".json", ".txt", ".tsv")
         refuse_file(out, "a table", (Path(row["file"]) for row in rows), lambda path: path.suffix in tables)
+        hold(out)
     ready = _loaded(defense, classifier, trust, device)
-    bad: list[str] = []
-    portion = at_once(ready.shape, batch_size)
-    # A bar only where it does not run into the answers, and not for a moment's work.
-    shown = len(rows) > portion and (format == "table" or out is not None or not sys.stdout.isatty())
-    with _writer(format, out) as write, stages(shown) as watch:
-        for start in range(0, len(rows), portion):
-            some = rows[start : start + portion]
-            _answer(ready, some, resize, device)
-            write(some)
-            bad += [row["error"] for row in some if row["error"]]
-            watch("Answering", min(start + portion, len(rows)), len(rows))
-    for sentence in bad:
-        sys.stderr.write(f"alu: {sentence}\n")
-    if bad:
-        sys.stderr.write(f"alu: {len(bad)} of {len(rows)} files could not be read.\n")
+    if out is not None:
+        file = AnswerFile(out, format, _facts(defense, classifier, resize, rows))
+    tally = file.begin() if file is not None else Tally()
+    if tally.files:
+        sys.stderr.write(f"alu: {tally.files:,} of {len(rows):,} answers were there already.\n")
+    try:
+        _answer_all(ready, rows, tally, format, file, resize, batch_size)
+    except KeyboardInterrupt as error:
+        kept = file.stop(len(rows)) if file is not None else "No partial files were left."
+        raise InterruptedCommandError(f"Interrupted. {kept}") from error
+    except AluError as error:
+        if file is not None:
+            error.args = (f"{error} {file.stop(len(rows))}",)
+        raise
+    _report(tally, format)
+    if tally.errors:
         raise typer.Exit(3)
+
+
+def _answer_all(
+    defense: Defense,
+    rows: list[Row],
+    tally: Tally,
+    format: str,
+    file: AnswerFile | None,
+    resize: bool,
+    batch_size: int,
+) -> None:
+    """Answer the rows that are not in the tally yet, a portion at a time."""
+    from alu.training.interrupts import deferred
+    from alu.training.memory import at_once
+
+    portion = at_once(defense.shape, batch_size)
+    # A bar only where it does not run into the answers, and not for a moment's work.
+    shown = len(rows) > portion and (format == "table" or file is not None or not sys.stdout.isatty())
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold bytes that are no text
+    if file is None and format != "table":
+        sys.stdout.write(header(format))
+    with stages(shown) as watch:
+        for start in range(tally.files, len(rows), portion):
+            some = rows[start : start + portion]
+            _answer(defense, some, tally.crops if resize else None)
+            tally.add(some)
+            if file is not None:
+                with deferred() as interruption:
+                    file.write(some, tally)
+                if interruption.requested:
+                    raise KeyboardInterrupt
+            elif format != "table":
+                sys.stdout.write(text_of(some, format))
+                sys.stdout.flush()
+            watch("Answering", min(start + portion, len(rows)), len(rows))
+    if file is not None:
+        file.finish()
+    elif format == "table":
+        _print_table(rows)
+
+
+def _report(tally: Tally, format: str) -> None:
+    """What could not be read, what was cut away, and one line about all files."""
+    for sentence in tally.errors:
+        sys.stderr.write(f"alu: {sentence}\n")
+    if cut := tally.crops.sentence("--resize", tally.files):
+        sys.stderr.write(f"alu: warning: {cut}\n")
+    if format == "table":
+        sys.stdout.write(f"{tally}\n")
+    else:
+        sys.stderr.write(f"alu: {tally}\n")
+
+
+def _facts(defense: Path, classifier: str | None, resize: bool, rows: list[Row]) -> dict[str, Any]:
+    """What must be equal for the answers of an interrupted run to be used."""
+    from alu.storage import sha256
+
+    files = hashlib.sha256()
+    for row in rows:
+        path = Path(row["file"])
+        seen = (path.stat().st_size, path.stat().st_mtime_ns) if path.is_file() else ()
+        files.update(f"{row['file']!r} {seen}\n".encode())
+    parts = [sha256(defense / name) for name in ("defense.json", "weights.safetensors")]
+    return {"defence": parts, "classifier": classifier, "--resize": resize, "list of pictures": files.hexdigest()}
 
 
 def _found(pictures: list[Path]) -> list[Row]:
@@ -102,8 +165,8 @@ def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Def
     return ready
 
 
-def _answer(defense: Defense, rows: list[Row], resize: bool, device: str) -> None:
-    """Fill the rows in: an answer, or why there is none."""
+def _answer(defense: Defense, rows: list[Row], crops: Crops | None) -> None:
+    """Fill the rows in: an answer, or why there is none. With `crops`, pictures of another size are scaled."""
     import torch
 
     from alu.data import as_images
@@ -114,12 +177,13 @@ def _answer(defense: Defense, rows: list[Row], resize: bool, device: str) -> Non
         if row["error"]:
             continue
         try:
-            images.append(_picture(Path(row["file"]), defense.shape, resize))
+            images.append(_picture(Path(row["file"]), defense.shape, crops))
             good.append(row)
         except AluError as error:
             row["error"] = str(error)
     if not images:
         return
+    device = next(defense.parameters()).device
     decision = defense.decide(as_images(torch.stack(images)).to(device), len(images))
     for index, row in enumerate(good):
         label = int(decision.label[index])
@@ -132,52 +196,17 @@ def _answer(defense: Defense, rows: list[Row], resize: bool, device: str) -> Non
         row["p_value"] = None if p_value != p_value else round(p_value, 6)  # noqa: PLR0124
 
 
-def _picture(file: Path, shape: tuple[int, ...], resize: bool) -> Tensor:
+def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
     from alu.data import read_picture
 
     channels, height, width = shape
-    picture = read_picture(file, (height, width) if resize else None, channels)
+    picture = read_picture(file, None if crops is None else (height, width), channels)
     if tuple(picture.shape) != tuple(shape):
         found = f"{picture.shape[2]} x {picture.shape[1]}"
         raise DataError(f"{file} is {found} pixels; this defence reads {width} x {height}. Add --resize to scale it.")
+    if crops is not None:
+        crops.add(file, (height, width))
     return picture
-
-
-class _Writer:
-    """Writes rows as they come; those of a table are kept, since its columns are as wide as their widest entry."""
-
-    def __init__(self, format: str, stream: TextIO) -> None:
-        self.format, self.stream, self.kept = format, stream, list[Row]()
-        self.csv = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        if format == "csv":
-            self.csv.writeheader()
-
-    def __call__(self, rows: Iterable[Row]) -> None:
-        if self.format == "csv":
-            self.csv.writerows(rows)
-        elif self.format == "jsonl":
-            self.stream.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
-        else:
-            self.kept += rows
-        self.stream.flush()
-
-
-@contextmanager
-def _writer(format: str, out: Path | None) -> Iterator[_Writer]:
-    """A writer to standard output, or to a file that appears when all is done."""
-    if out is not None:
-        from alu.storage import replacing
-
-        with replacing(out) as temporary, temporary.open("w", encoding="utf-8", errors="backslashreplace") as stream:
-            yield _Writer(format, stream)
-        return
-    if hasattr(sys.stdout, "reconfigure"):
-        # A file's name may hold bytes that are no text.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    writer = _Writer(format, sys.stdout)
-    yield writer
-    if format == "table":
-        _print_table(writer.kept)
 
 
 def _print_table(rows: list[Row]) -> None:

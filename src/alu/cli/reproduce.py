@@ -9,15 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from alu.cli.interrupted import InterruptedCommandError
 from alu.cli.options import Device, Seed, checked_device
+from alu.cli.places import hold
 from alu.cli.stages import stages
-from alu.errors import AluError, UsageError
-
-
-class InterruptedExperimentError(AluError):
-    """The user pressed Ctrl-C."""
-
-    exit_code = 130
+from alu.errors import UsageError
 
 
 def reproduce(
@@ -54,6 +50,7 @@ def reproduce(
     if name == "all" and only != "*":
         raise UsageError("--only chooses among the cells of one experiment; it was given with all. Name one.")
     folder = out or Path("results") / ("quick" if quick else "")
+    hold(folder)
     from alu.experiments.running import reproduce as run
     from alu.report.paper.page import write
     from alu.report.paper.results import Results
@@ -72,7 +69,7 @@ def reproduce(
             _say_kept(before, result, folder)
             empty = empty or any("absent" in cell for key, cell in result["cells"].items() if fnmatchcase(key, only))
     except KeyboardInterrupt as error:
-        raise InterruptedExperimentError(
+        raise InterruptedCommandError(
             f"Interrupted. What was measured is in {folder}: run the same command again to go on."
         ) from error
     page = write(Results.open(folder), folder / "paper.html")

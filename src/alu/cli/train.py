@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from alu.cli.data import parse_size
+from alu.cli.interrupted import InterruptedCommandError
 from alu.cli.options import Device, checked_device, parse_settings
+from alu.cli.places import hold
 from alu.cli.stages import stages
 from alu.errors import UsageError
 
@@ -33,14 +35,14 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE by default.")] = None,
     root: Annotated[Path | None, typer.Option(help="Where the data set's files are.")] = None,
     every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints; each epoch ends with one besides.")
+        float, typer.Option(help="Seconds between checkpoints; one is also saved after each epoch.")
     ] = 180.0,
     device: Device = "cpu",
 ) -> None:
     """Train a model by a recipe, or a classifier or VAE of your own images: alu train classifier --data FOLDER.
 
-    Run again after an interruption, it goes on exactly where it stopped. The run's folder holds the model, a checkpoint
-    and the curve. Under torchrun it trains in several processes.
+    Ctrl-C saves a checkpoint; the same command then goes on exactly where it stopped. The run's folder holds the model,
+    a checkpoint and the curve. Under torchrun it trains in several processes.
     """
     if list_recipes:
         _print_recipes()
@@ -58,15 +60,31 @@ def train(
     folder = out or Path("runs") / name
     made = recipe(name)
     changes = parse_settings(change or [], "epochs=3")
+    first = os.environ.get("RANK", "0") == "0"
+    if first:
+        hold(folder)
     run = made.run(folder, device, root, data, parse_size(size), start, **changes)
     run.every = every
-    first = os.environ.get("RANK", "0") == "0"
-    with stages(shown=first) as watch:
-        figures = run_training(run, lambda done, total, _: watch(f"Training {name}", done, total))
+    try:
+        with stages(shown=first) as watch:
+            figures = run_training(run, lambda done, total, _: watch(f"Training {name}", done, total))
+    except KeyboardInterrupt as error:
+        raise InterruptedCommandError(f"Interrupted. {_kept(folder)}") from error
     if first:
         path = keep(run, made.task, shlex.join(["alu", *sys.argv[1:]]), figures)
-        said = ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in figures.items())
-        typer.echo(f"{name}, held out: {said}. Saved as {path}; alu.models.load_file opens it.")
+        shown = ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in figures.items())
+        typer.echo(f"{name}, held out: {shown}. Saved as {path}; alu.models.load_file opens it.")
+
+
+def _kept(folder: Path) -> str:
+    """What is left of an interrupted training, as a sentence."""
+    from alu.training.checkpoint import progress_of
+
+    checkpoint = folder / "checkpoint.safetensors"
+    if not checkpoint.exists():
+        return f"No checkpoint had been saved in {folder} yet."
+    step = progress_of(checkpoint).step
+    return f"A checkpoint after step {step:,} is in {folder}: run the same command again to go on."
 
 
 def _print_recipes() -> None:

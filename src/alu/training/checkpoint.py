@@ -17,14 +17,15 @@ from alu.storage import write_tensors
 
 @dataclass
 class Progress:
-    """Where a run stands: steps done, the best figure so far with the step it was measured at, and the figures of the
-    steps since the curve's last point."""
+    """Where a run stands: steps done, the best figure so far with the step it was measured at, the figures of the steps
+    since the curve's last point, and whether the epoch that has just ended must still be measured."""
 
     step: int = 0
     best: float | None = None
     best_step: int = 0
     seconds: float = 0.0
     window: list[dict[str, float]] = field(default_factory=list)
+    unmeasured: bool = False
 
 
 class Average:
@@ -71,6 +72,12 @@ def progress_of(path: Path) -> Progress:
     return Progress(**json.loads(_read(path)[1]["progress"]))
 
 
+def total_steps(facts: dict[str, Any]) -> int:
+    """How many steps a run takes, from its run.json."""
+    settings = facts["settings"]
+    return int(settings["epochs"]) * max(1, int(facts["data"][2]) // int(settings["batch_size"]))
+
+
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as file:
@@ -89,14 +96,11 @@ def load_checkpoint(
 ) -> Progress:
     """Put a run back where it stood; refused when it was configured otherwise."""
     tensors, metadata = _read(path)
-    before = json.loads(metadata.get("configuration", "{}"))
-    now = json.loads(json.dumps(configuration))
-    if len(before.get("data", [])) == len(now.get("data", [])) - 1:  # written before data had a digest
-        now["data"] = now["data"][:-1]
-    if before != now:
+    differing = _differing(metadata, configuration)
+    if differing:
         raise StorageError(
-            f"{path} belongs to another run: {', '.join(_differences(before, now))}. "
-            "Go on with the old settings, or choose another folder."
+            f"{path} belongs to another run: {', '.join(differing)}. "
+            f"Go on with the old settings, delete {path.parent} to start again, or choose another folder."
         )
     model.load_state_dict(_part(tensors, "model."))
     if average is not None:
@@ -108,6 +112,19 @@ def load_checkpoint(
         state.setdefault(int(index), {})[slot] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return Progress(**json.loads(metadata["progress"]))
+
+
+def differences(path: Path, configuration: dict[str, Any]) -> list[str]:
+    """What a checkpoint's run was configured with otherwise, each as "name was A and is now B"."""
+    return _differing(_read(path)[1], configuration)
+
+
+def _differing(metadata: dict[str, str], configuration: dict[str, Any]) -> list[str]:
+    before = json.loads(metadata.get("configuration", "{}"))
+    now = json.loads(json.dumps(configuration))
+    if len(before.get("data", [])) == len(now.get("data", [])) - 1:  # written before data had a digest
+        now["data"] = now["data"][:-1]
+    return _differences(before, now)
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

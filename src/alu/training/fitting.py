@@ -15,14 +15,14 @@ from torch import Tensor
 from alu import models
 from alu.check import check_classifier, warn
 from alu.data.dataset import Dataset
-from alu.decision import Decision, RuleName, find_rule
-from alu.defense import REFERENCES, Defense, Reference, batched_logits
+from alu.decision import RuleName, find_rule
+from alu.defense import REFERENCES, Defense, Reference
 from alu.detectors import Detector, LogitPeak, LogitShift
 from alu.detectors.base import least_images
 from alu.errors import DataError, InputError, StorageError, UsageError, nearest
-from alu.evaluation.intervals import Share
 from alu.modes import evaluating
 from alu.purifiers import JPEG, PCA, Blur, LatentVAE, Median, Purifier
+from alu.training.fitted import Fitted, measure
 from alu.training.fitting_vae import Budget, Watcher, trained_vae
 from alu.training.memory import at_once
 
@@ -76,19 +76,10 @@ class Plan(Budget):
         return (*needed.get(self.purifier, ()), "calibration", "test")
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A calibrated defence and what it does on held-out images that nothing was chosen on."""
-
-    defense: Defense
-    bare: Share
-    defended: Share
-    false_alarms: Share
-    seconds: float
-
-
-def fit(classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> Fitted:
-    """Fit a defence on `parts`, the splits that `plan.parts` names."""
+def fit(
+    classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Plan, watch: Watcher = lambda *_: None
+) -> Fitted:
+    """Fit a defence on `parts`, the splits that `plan.parts` names, and measure it; `Fitted.save` refuses harm."""
     started = time.monotonic()
     clean, held_out = parts["calibration"], parts["test"]
     _check_classifier(classifier, clean, plan.device)
@@ -99,17 +90,7 @@ def fit(classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Pl
     watch("Calibrating", 0, len(clean))
     defense.calibrate(clean.images.to(plan.device), portion, lambda done, total: watch("Calibrating", done, total))
     defense.classes = clean.classes
-    held_out = held_out.draw(min(500, len(held_out)), plan.seed)
-    images, labels = held_out.images.to(plan.device), held_out.labels.to(plan.device)
-    decision = _decided(defense, images, portion, lambda done: watch("Checking on held-out images", done, len(images)))
-    bare = batched_logits(classifier, images, portion)
-    return Fitted(
-        defense,
-        Share(int((bare.argmax(1) == labels).sum()), len(labels)),
-        Share(int(((decision.label == labels) & decision.accepted).sum()), len(labels)),
-        Share(int(decision.flagged.sum()), len(labels)),
-        time.monotonic() - started,
-    )
+    return measure(defense, held_out, seed=plan.seed, device=plan.device, watch=watch, started=started)
 
 
 def make_purifier(parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> Purifier:
@@ -129,16 +110,6 @@ def make_purifier(parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> Puri
         from_file = plan.purifier.endswith(".safetensors")
         vae = models.load_file(plan.purifier) if from_file else models.load(plan.purifier)
     return LatentVAE(vae, steps=plan.steps, seed=plan.seed)
-
-
-def _decided(defense: Defense, images: Tensor, portion: int, watch: Callable[[int], None]) -> Decision:
-    """The defence's decisions, with word of how far it is."""
-    done = []
-    watch(0)
-    for start in range(0, len(images), portion):
-        done.append(defense.decide(images[start : start + portion]))
-        watch(min(start + portion, len(images)))
-    return Decision.join(done)
 
 
 def _refuse_too_few(count: int, false_alarm: float) -> None:

@@ -1,9 +1,10 @@
-"""The VAE that `alu fit` trains on somebody's clean images, with its cost told beforehand."""
+"""The VAE that `alu fit` trains on somebody's clean images, with its cost estimated first."""
 
 from __future__ import annotations
 
 import copy
 import math
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,10 +14,13 @@ import torch
 from torch import nn
 
 from alu import models
+from alu.check import warn
 from alu.data.dataset import Dataset
 from alu.errors import UsageError
 from alu.models.vae import VAE
+from alu.storage import read_json
 from alu.training.batches import batches, steps_per_epoch
+from alu.training.checkpoint import differences, progress_of, total_steps
 from alu.training.loop import Run, train
 from alu.training.memory import at_once
 from alu.training.objectives import Autoencoding
@@ -32,13 +36,15 @@ TRAINING_STEPS = 2500
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How long to train, where, and what to keep."""
+    """How long to train, where, and what to keep: an interrupted training goes on from `checkpoint`. With `replaces`, a
+    finished one of other settings that is kept there makes room for this one."""
 
     epochs: int | None = None
     max_minutes: float = 120.0
     seed: int = 0
     device: str = "cpu"
     checkpoint: Path | None = None
+    replaces: bool = False
 
 
 def trained_vae(parts: dict[str, Dataset], plan: Budget, watch: Watcher) -> nn.Module:
@@ -66,11 +72,25 @@ def trained_vae(parts: dict[str, Dataset], plan: Budget, watch: Watcher) -> nn.M
         raise UsageError(
             f"Training a VAE on {height} x {width} images would take about {_readable(minutes)} minutes here "
             f"({total} steps), more than the {plan.max_minutes:g} allowed. Give --max-minutes "
-            f"{_readable(minutes * 1.2)}, smaller pictures (--size), fewer --epochs, or --purifier pca."
+            f"{_readable(minutes * 1.2)}, smaller pictures (--size) or fewer --epochs; --purifier pca takes seconds, "
+            "but may notice few attacks."
         )
+    if plan.replaces:
+        _make_room(run)
     about = f"Training the VAE (about {_readable(minutes)} min)"
     train(run, lambda done, total, _: watch(about, done, total))
     return model
+
+
+def _make_room(run: Run) -> None:
+    """Remove a finished training of other settings; an interrupted one stays, and the loop names the difference."""
+    checkpoint = run.folder / "checkpoint.safetensors" if run.folder is not None else None
+    if run.folder is None or checkpoint is None or not checkpoint.exists():
+        return
+    other = differences(checkpoint, run.configuration())
+    if other and progress_of(checkpoint).step >= total_steps(read_json(run.folder / "run.json")):
+        warn(f"The VAE in {run.folder} was trained with other settings ({', '.join(other)}) and is trained again.")
+        shutil.rmtree(run.folder)
 
 
 def _readable(minutes: float) -> str:

@@ -19,6 +19,7 @@ from alu.storage import explained, read_tensors, replacing, write_json, write_te
 from alu.training.batches import steps_per_epoch
 from alu.training.checkpoint import Average, Progress, save_checkpoint
 from alu.training.curve import draw_curve
+from alu.training.interrupts import Interruption
 from alu.training.objectives import measured
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ class Keeper:
         optimizer: torch.optim.Optimizer,
         average: Average | None,
         progress: Progress,
+        interruption: Interruption,
     ) -> None:
         self.run, self.fabric, self.model, self.optimizer = run, fabric, model, optimizer
-        self.average, self.progress = average, progress
+        self.average, self.progress, self.interruption = average, progress, interruption
         self.latest: dict[str, float] = {}
         self.started = self.saved = time.monotonic()
         self.before = progress.seconds
@@ -56,16 +58,23 @@ class Keeper:
             write_json(self.folder / "run.json", run.configuration())
 
     def after_step(self, figures: dict[str, float], rate: float) -> None:
-        """Note the loss; stop at once when it is no number, leaving the last good checkpoint."""
-        loss = figures["loss"]
+        """Note the loss; stop at once when it is no number, leaving the last good checkpoint, and after a checkpoint
+        when a signal has asked for it."""
+        loss, stops = figures["loss"], self.interruption.requested
         if self.fabric.world_size > 1:  # no process stops while the others wait for it
-            loss = float(self.fabric.all_reduce(torch.tensor(loss), reduce_op="mean"))  # type: ignore[arg-type]
+            mine = torch.tensor([loss, float(stops)])
+            loss, stopping = self.fabric.all_reduce(mine, reduce_op="mean").tolist()  # type: ignore[union-attr]
+            stops = stopping > 0
         if not math.isfinite(loss):
             raise self._diverged(f"The loss is {loss}")
         self.progress.window.append(figures)
         if self.progress.step % WINDOW == 0:
             self._note_window(rate)
-        # At the end of an epoch the checkpoint waits for the measurement: resumed before it, it would never be made.
+        if stops:
+            self.progress.unmeasured = self.progress.step % self.per_epoch == 0
+            self.save()
+            raise KeyboardInterrupt
+        # At the end of an epoch the checkpoint waits for the measurement, which follows at once.
         if time.monotonic() - self.saved > self.run.every and self.progress.step % self.per_epoch:
             self.save()
 
@@ -87,10 +96,13 @@ class Keeper:
         self.latest = figures
         if self.folder and (concern := self.run.objective.concern(figures)):
             warn(concern)
+        self.progress.unmeasured = False
         self._note({"step": self.progress.step, "epoch": epoch, **{f"held_out_{k}": v for k, v in figures.items()}})
         self.save()
         if self.folder:
             draw_curve(self.folder / "curve.jsonl", self.folder / "curve.svg")
+        if self.interruption.requested and self.fabric.world_size == 1:  # several agree on it after their next step
+            raise KeyboardInterrupt
 
     def finish(self) -> dict[str, float]:
         """Leave the best weights in the model and return their figures."""

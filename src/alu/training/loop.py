@@ -19,6 +19,7 @@ from alu.data.dataset import Dataset
 from alu.errors import UsageError
 from alu.training.batches import Batch, batches, steps_per_epoch
 from alu.training.checkpoint import Average, Progress, load_checkpoint
+from alu.training.interrupts import deferred
 from alu.training.keeper import Keeper, cut_curve
 from alu.training.objectives import Objective, Step
 from alu.training.settings import Settings
@@ -41,7 +42,7 @@ class Run:
     folder: Path | None = None
     device: str = "cpu"
     every: float = 180.0
-    """Seconds between checkpoints; there is one after each epoch besides."""
+    """Seconds between checkpoints; one is also saved after each epoch."""
     start: str = ""
     """Where the first weights come from, if not from the recipe: a name and a hash."""
 
@@ -66,7 +67,10 @@ class Run:
 
 
 def train(run: Run, watch: Watcher | None = None) -> dict[str, float]:
-    """Train `run.model` in place to its best weights and return their held-out figures."""
+    """Train `run.model` in place to its best weights and return their held-out figures.
+
+    Ctrl-C and SIGTERM end it with KeyboardInterrupt after the step that is being done, and after a checkpoint.
+    """
     _refuse_uneven(min(run.settings.batch_size, len(run.data)))
     fabric = _fabric(run.device)
     run.objective.prepare(fabric.device)
@@ -81,23 +85,26 @@ def train(run: Run, watch: Watcher | None = None) -> dict[str, float]:
         if fabric.is_global_zero:
             cut_curve(checkpoint.parent / "curve.jsonl", progress.step)
     step_module, optimizer = fabric.setup(Step(model, run.objective), optimizer)
-    keeper = Keeper(run, fabric, model, optimizer, average, progress)
     per_epoch = steps_per_epoch(run.data, run.settings)
     total = per_epoch * run.settings.epochs
-    rate = 0.0
     model.train()
-    while progress.step < total:
-        epoch, first = divmod(progress.step, per_epoch)
-        for batch in batches(run.data, run.settings, epoch, first, fabric.global_rank, fabric.world_size):
-            rate = run.settings.rate(progress.step, total, epoch)
-            figures = _advance(fabric, step_module, optimizer, batch, rate, run.settings.clip)
-            progress.step += 1
-            if average is not None:
-                average.update(model, progress.step)
-            keeper.after_step(figures, rate)
-            if watch is not None:
-                watch(progress.step, total, figures | keeper.latest)
-        keeper.after_epoch(epoch + 1, rate)
+    with deferred("Saving a checkpoint.") as interruption:
+        keeper = Keeper(run, fabric, model, optimizer, average, progress, interruption)
+        if progress.unmeasured:  # it was interrupted between an epoch's last step and its measurement
+            ended = progress.step // per_epoch
+            keeper.after_epoch(ended, run.settings.rate(progress.step - 1, total, ended - 1))
+        while progress.step < total:
+            epoch, first = divmod(progress.step, per_epoch)
+            for batch in batches(run.data, run.settings, epoch, first, fabric.global_rank, fabric.world_size):
+                rate = run.settings.rate(progress.step, total, epoch)
+                figures = _advance(fabric, step_module, optimizer, batch, rate, run.settings.clip)
+                progress.step += 1
+                if average is not None:
+                    average.update(model, progress.step)
+                keeper.after_step(figures, rate)
+                if watch is not None:
+                    watch(progress.step, total, figures | keeper.latest)
+            keeper.after_epoch(epoch + 1, rate)
     return keeper.finish()
 
 

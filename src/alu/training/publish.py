@@ -18,7 +18,7 @@ from alu.models import Card
 from alu.provenance import provenance
 from alu.purifiers import PCA
 from alu.storage import explained, read_json, read_tensors
-from alu.training.checkpoint import progress_of
+from alu.training.checkpoint import progress_of, total_steps
 from alu.training.loop import Run
 from alu.training.measures import (
     Measured,
@@ -124,12 +124,6 @@ def _steps_done(folder: Path) -> int:
     with explained(folder / "curve.jsonl", "read"):
         lines = (folder / "curve.jsonl").read_text().splitlines()
     return max((int(row["step"]) for row in map(json.loads, lines) if "epoch" in row), default=0)
-
-
-def total_steps(facts: dict[str, Any]) -> int:
-    """How many steps a run takes, from its run.json."""
-    settings = facts["settings"]
-    return int(settings["epochs"]) * max(1, int(facts["data"][2]) // int(settings["batch_size"]))
 
 
 def _changes(standard: dict[str, Any], used: dict[str, Any]) -> str:

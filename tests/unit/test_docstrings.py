@@ -1,0 +1,162 @@
+"""Public names explain themselves: what they are, what each parameter means, and an example that runs."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from collections.abc import Callable
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import alu
+from alu.defense import Defense
+from alu.loading import load_purifier
+
+MODULES = ("alu.purifiers", "alu.detectors", "alu.attacks", "alu.attacks.adaptive", "alu.models", "alu.integrations")
+SECTION = re.compile(r"^(?P<title>[A-Z]\w+)\n-{3,}$", re.M)
+LONGEST_EXAMPLE = 3
+
+
+def public_names() -> dict[str, Any]:
+    """Every public class and function, and the methods of a defence, by its full name."""
+    things: dict[str, Any] = {"alu.loading.load_purifier": load_purifier}
+    for place in MODULES:
+        module = import_module(place)
+        things |= {f"{place}.{name}": getattr(module, name) for name in module.__all__}
+    for name in ("Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "load"):
+        things[f"alu.{name}"] = getattr(alu, name)
+    things |= {f"alu.Defense.{name}": getattr(Defense, name) for name in vars(Defense) if not name.startswith("_")}
+    return {name: thing for name, thing in things.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
+
+
+PUBLIC = public_names()
+every = pytest.mark.parametrize("name", PUBLIC)
+
+
+def sections(text: str) -> dict[str, str]:
+    """The sections of a NumPy-style docstring by title; what comes before the first one has the title ""."""
+    pieces = SECTION.split(inspect.cleandoc(text))
+    return dict(zip(["", *pieces[1::2]], pieces[::2], strict=True))
+
+
+def described(text: str) -> list[str]:
+    """The names that a Parameters section describes."""
+    heads = [line.partition(" : ")[0] for line in text.splitlines() if line and not line.startswith(" ")]
+    return [name.strip() for head in heads for name in head.split(",")]
+
+
+def parameters(thing: Callable[..., Any]) -> list[str]:
+    """What a function or a constructor takes, with the stars of the ones that collect."""
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    taken = inspect.signature(thing).parameters.values()
+    return [stars.get(one.kind, "") + one.name for one in taken if one.name != "self"]
+
+
+def lacks(thing: Any) -> list[str]:
+    """What is missing from a docstring, in words."""
+    parts = sections(thing.__doc__ or "")
+    missing = [] if parts[""].strip() else ["a sentence on what it is"]
+    missing += [] if ">>> " in parts.get("Examples", "") else ["an example"]
+    if inspect.isclass(thing) and (issubclass(thing, Enum) or "__init__" not in vars(thing)):
+        # It takes what a base class takes: naming that class is enough, if that one describes them.
+        bases = [base for base in thing.__mro__[1:] if "Parameters" in sections(base.__doc__ or "")]
+        named = any(f"`{base.__name__}`" in parts[""] for base in bases)
+        return missing if named or not bases else [*missing, "the class whose parameters it takes"]
+    if sorted(described(parts.get("Parameters", ""))) != sorted(parameters(thing)):
+        missing.append(f"a description of {parameters(thing)}")
+    return missing
+
+
+@every
+def test_it_says_what_it_is_and_what_it_takes(name: str) -> None:
+    assert lacks(PUBLIC[name]) == []
+
+
+def toy_function(size: int, **others: int) -> None:
+    """Something.
+
+    Parameters
+    ----------
+    size
+        How large.
+    """
+
+
+class ToyBase:
+    """A base.
+
+    Parameters
+    ----------
+    size
+        How large.
+
+    Examples
+    --------
+    >>> 1 + 1
+    3
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class ToyChild(ToyBase):
+    pass
+
+
+def test_the_check_can_fail() -> None:
+    assert lacks(toy_function) == ["an example", "a description of ['size', '**others']"]
+    assert lacks(ToyBase) == []
+    assert lacks(ToyChild) == ["a sentence on what it is", "an example", "the class whose parameters it takes"]
+
+
+@pytest.fixture(scope="module")
+def namespace(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What docs/api.rst says the examples may use."""
+    torch.set_num_threads(1)
+    test = alu.data.sample("test").draw(4)
+    classifier = alu.models.load("cifar10-standard")
+    defense = Defense(classifier, alu.purifiers.Blur(0.5), alu.detectors.LogitShift(0.05))
+    defense.calibrate(alu.data.sample("calibration").images[:40])
+    return {
+        "alu": alu,
+        "torch": torch,
+        "images": test.images,
+        "labels": test.labels,
+        "classifier": classifier,
+        "defense": defense,
+        "folder": tmp_path_factory.mktemp("examples"),
+    }
+
+
+def run_examples(text: str, namespace: dict[str, Any], name: str) -> tuple[int, str]:
+    """How many lines the examples of a docstring have, and what went wrong with them."""
+    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(text), dict(namespace), name, None, 0)
+    lines = sum(len((one.source + one.want).splitlines()) for one in test.examples)
+    report: list[str] = []
+    doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(test, out=report.append)
+    return lines, "".join(report)
+
+
+@every
+def test_its_examples_run(name: str, namespace: dict[str, Any]) -> None:
+    lines, report = run_examples(PUBLIC[name].__doc__ or "", namespace, name)
+    assert report == ""
+    assert 0 < lines <= LONGEST_EXAMPLE
+
+
+def test_a_wrong_example_is_noticed(namespace: dict[str, Any]) -> None:
+    lines, report = run_examples(ToyBase.__doc__ or "", namespace, "ToyBase")
+    assert lines == 2
+    assert "Expected:\n    3\nGot:\n    2" in report
+
+
+def test_the_names_that_examples_use_are_documented(namespace: dict[str, Any]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "api.rst").read_text()
+    assert [name for name in namespace if f"``{name}``" not in page] == []

@@ -80,7 +80,8 @@ def load(
 
     Examples
     --------
-    >>> alu.load("cifar10-standard+pca").rule
+    >>> defense.save(folder / "my-defense")
+    >>> alu.load(folder / "my-defense").rule
     'alu'
     """
     path = Path(name)

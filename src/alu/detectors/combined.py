@@ -23,9 +23,7 @@ class Combined(Detector):
     Parameters
     ----------
     *detectors
-        Two or more detectors; their own `false_alarm` is not used.
-    false_alarm
-        The share of clean images that may be flagged by all of them together.
+        Two or more detectors, whose own `false_alarm` is not used; plus those of `Detector`.
 
     Examples
     --------

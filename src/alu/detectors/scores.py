@@ -18,10 +18,8 @@ class LogitShift(Detector):
 
     Parameters
     ----------
-    false_alarm
-        The share of clean images that may be flagged.
     per_class
-        Whether each predicted class (argmax Π) has its own threshold, for classes whose clean scores differ.
+        Whether each predicted class (argmax Π) has its own threshold; plus those of `Detector`.
 
     Examples
     --------

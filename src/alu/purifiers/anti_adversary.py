@@ -14,10 +14,8 @@ class AntiAdversary(Guided):
 
     Parameters
     ----------
-    classifier
-        As in `Guided`.
     steps, step_size
-        Number of steps and their size.
+        Number of steps and their size; `classifier` is that of `Guided`.
 
     Examples
     --------

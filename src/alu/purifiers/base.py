@@ -61,10 +61,8 @@ class Purification:
 
     Parameters
     ----------
-    purified
-        The purified images.
-    reconstruction
-        The output before any step, if it was asked for.
+    purified, reconstruction
+        The purified images and, if it was asked for, the output before any step.
 
     Examples
     --------

@@ -16,12 +16,8 @@ class Hedge(Guided):
 
     Parameters
     ----------
-    classifier
-        As in `Guided`.
-    eps
-        How far a pixel may be moved.
-    steps, step_size
-        Number of steps and their size.
+    eps, steps, step_size
+        How far a pixel may be moved, number of steps and their size; `classifier` is that of `Guided`.
     seed
         The start depends on the image and on this: the same image gets the same answer, another seed is another draw.
 

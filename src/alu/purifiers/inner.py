@@ -23,9 +23,7 @@ class InnerVAE(LatentVAE):
     ----------
     vae
         An `alu.models.asymmetric`, or the name of a bundled one. The same network is the classifier of the defence: it
-        accepts both images and features.
-    **settings
-        Those of `LatentVAE`.
+        accepts both images and features. All settings are those of `LatentVAE`.
 
     Examples
     --------

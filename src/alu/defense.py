@@ -282,7 +282,7 @@ class Defense(nn.Module):
             super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         except (AssertionError, RuntimeError, NotImplementedError) as error:  # the error depends on the device
             reason = str(error).strip().split("\n")[0].rstrip(".")
-            raise UsageError(f"This defence cannot be moved there: {reason}. Choose a device that is here.") from error
+            raise UsageError(f"This defence cannot be moved there: {reason}. Choose another device.") from error
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from alu import Defense
 from alu.attacks import APGDCE, MIM, PGD
 from alu.attacks.adaptive import Direct, Query, Soft, Stealth, Transfer, levels
-from alu.attacks.adaptive.base import Aimed
+from alu.attacks.adaptive.base import GoalSearch
 from alu.attacks.adaptive.boost import Raise, lead
 from alu.attacks.adaptive.decoy import WrongRise
 from alu.attacks.adaptive.match import LookAlike, features
@@ -150,7 +150,7 @@ class Passing(Goal):
 def test_a_success_on_the_way_is_kept(wins: int, promises: int, found: bool) -> None:
     # Asked at steps 5, 10 and 15 and at the end: of the image as it is, and of what promised most since.
     goal = Passing(wins, promises)
-    search = Aimed(
+    search = GoalSearch(
         lambda *_: goal, "test", eps=0.5, steps=16, step_size=0.01, keep="fooled", random_start=False, norm="Linf"
     )
     images = torch.full((1, 1, 2, 2), 0.2)
@@ -309,7 +309,7 @@ def test_draws_aim_at_the_same_class() -> None:
     def make(model: Any, images: Tensor, labels: Tensor) -> Goal:
         return Noted(model, images, labels, level=HERE, rank=0, guides=data.images, guide_labels=data.labels)
 
-    Aimed(make, "test", eps=0.05, steps=1, draws=4)(defense, data.images, data.labels)
+    GoalSearch(make, "test", eps=0.05, steps=1, draws=4)(defense, data.images, data.labels)
     assert len(wanted) == 4
     assert all(torch.equal(each, wanted[0]) for each in wanted)
 

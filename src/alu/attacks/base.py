@@ -39,7 +39,7 @@ class Attack(Part, ABC):
     """Base of all attacks: `attack(model, images, labels)` returns adversarial images that `threat` allows.
 
     The model's parameters, their gradients and its train/eval mode are left as they were; the global random state is
-    not touched; an image's result does not depend on the batch size. `flags_` has the messages that a library printed
+    not touched; an image's result does not depend on the batch size. `flags_` has the messages that a library logged
     about the last model, word for word. A subclass writes `run`.
 
     Parameters

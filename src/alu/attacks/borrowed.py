@@ -107,8 +107,8 @@ class _Isolated(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         with torch.enable_grad():
             along = (ctx.logits * grads[0]).sum()
-        # FAB asks once per class, hence `again`.
-        return gradient_of(along, ctx.images, ctx.who, again=True), None, None, None
+        # FAB needs the gradient of each class in turn.
+        return gradient_of(along, ctx.images, ctx.who, keep_graph=True), None, None, None
 
 
 RECENT = 500

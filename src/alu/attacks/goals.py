@@ -38,7 +38,7 @@ class Goal(ABC):
         """The value to raise for each image [N]."""
 
     def follow(self, first: Any) -> None:  # noqa: B027 - most goals have no target
-        """Use the same target as this goal, which is the same one on another draw of the model."""
+        """Take over the target of `first`, the same goal on another draw of the model; most goals have none."""
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
         """The direction that raises the loss, and the loss [N]; a goal with two terms may combine their gradients."""
@@ -183,14 +183,14 @@ def check_loss(loss: Loss) -> None:
     check_choice("loss", loss, LOSSES)
 
 
-def gradient_of(loss: Tensor, images: Tensor, who: str, *, again: bool = False) -> Tensor:
-    """d loss / d images; a model without a gradient is an error. `again` keeps the graph for another call."""
+def gradient_of(loss: Tensor, images: Tensor, who: str, *, keep_graph: bool = False) -> Tensor:
+    """d loss / d images; a model without a gradient is an error. `keep_graph` allows another call."""
     if not loss.requires_grad:
         raise NoGradientError(
             f"{who} needs gradients, and the model gives none for its images. Use a query attack, "
             "or wrap a model that is differentiable."
         )
-    (gradient,) = torch.autograd.grad(loss, images, retain_graph=again, allow_unused=True)
+    (gradient,) = torch.autograd.grad(loss, images, retain_graph=keep_graph, allow_unused=True)
     if gradient is None:
         raise NoGradientError(f"{who} needs gradients, and the model's logits do not depend on its images.")
     return gradient

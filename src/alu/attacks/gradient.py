@@ -72,21 +72,21 @@ class GradientAttack(Attack):
     def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """The first restart that succeeds, else the one with the highest loss; so one more restart never does harm."""
         chosen, highest = images.clone(), torch.full((len(images),), float("-inf"), device=images.device)
-        standing = torch.arange(len(images), device=images.device)
+        remaining = torch.arange(len(images), device=images.device)
         for restart in range(self.restarts):
-            goals = [self.goal(drawn, images[standing], labels[standing]) for drawn in draws_of(model, self.draws)]
+            goals = [self.goal(drawn, images[remaining], labels[remaining]) for drawn in draws_of(model, self.draws)]
             for other in goals[1:]:
                 other.follow(goals[0])
             goal = Averaged(goals) if self.draws > 1 else goals[0]
-            named = [numbers[place] for place in standing.tolist()]
-            candidates, loss = self._search(goal, images[standing], named, restart)
+            chosen_numbers = [numbers[place] for place in remaining.tolist()]
+            candidates, loss = self._search(goal, images[remaining], chosen_numbers, restart)
             if self.restarts == 1:
                 return candidates
-            success = goal.reached(self._allowed(candidates, images[standing]))
+            success = goal.reached(self._allowed(candidates, images[remaining]))
             loss = torch.where(success, float("inf"), loss.to(highest))
-            chosen[standing], highest[standing] = higher(chosen[standing], highest[standing], candidates, loss)
-            standing = (~highest.isposinf()).nonzero().flatten()
-            if not len(standing):
+            chosen[remaining], highest[remaining] = higher(chosen[remaining], highest[remaining], candidates, loss)
+            remaining = (~highest.isposinf()).nonzero().flatten()
+            if not len(remaining):
                 break
         return chosen
 
@@ -184,7 +184,7 @@ class FGSM(GradientAttack):
 
 
 class MIM(GradientAttack):
-    """PGD along a running mean of gradients (Dong et al. 2018): its images transfer better to other networks.
+    """PGD along a running sum of gradients (Dong et al. 2018): its images transfer better to other networks.
 
     Parameters
     ----------

@@ -97,7 +97,9 @@ class Detector(Part, nn.Module, ABC):
         self.refuse_too_few(len(evidence), "")
         scores = self.score(evidence).detach().to("cpu", torch.float64)
         if not bool(torch.isfinite(scores).all()):
-            raise InputError(f"{type(self).__name__} gave NaN or infinite scores on the calibration images.")
+            raise InputError(
+                f"{type(self).__name__} gave NaN or infinite scores on the calibration images. Check its `score`."
+            )
         self.scores_ = scores.sort().values
 
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:

@@ -29,8 +29,7 @@ def to_art(model: nn.Module, shape: tuple[int, ...], classes: int) -> Any:
 
     Examples
     --------
-    >>> from alu.integrations import to_art
-    >>> estimator = to_art(defense, (3, 32, 32), 10)
+    >>> estimator = alu.integrations.to_art(defense, (3, 32, 32), 10)
     """
     with untouched_home():
         library = borrow("art.estimators.classification", "to_art", "art")

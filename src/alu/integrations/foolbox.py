@@ -22,8 +22,7 @@ def to_foolbox(model: nn.Module) -> Any:
 
     Examples
     --------
-    >>> from alu.integrations import to_foolbox
-    >>> logits = to_foolbox(defense)(images)
+    >>> logits = alu.integrations.to_foolbox(defense)(images)
     """
     library = borrow("foolbox", "to_foolbox", "attacks")
     # Without a device foolbox moves the model to the first GPU it finds.

@@ -27,8 +27,7 @@ def to_autoattack(
 
     Examples
     --------
-    >>> from alu.integrations import to_autoattack
-    >>> attack = to_autoattack(defense, alu.ThreatModel(), 10)
+    >>> attack = alu.integrations.to_autoattack(defense, alu.ThreatModel(), 10)
     """
     library = borrow("pyautoattack", "to_autoattack", "attacks")
     device = next((weight.device for weight in model.parameters()), None) or "cpu"

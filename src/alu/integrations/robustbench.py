@@ -24,8 +24,7 @@ def export(path: Path | str, images: Tensor, labels: Tensor | None = None) -> No
 
     Examples
     --------
-    >>> from alu.integrations import export
-    >>> export(folder / "adversarial.pt", images, labels)
+    >>> alu.integrations.export(folder / "adversarial.pt", images, labels)
     """
     path = Path(path)
     check_images(images, "RobustBench's layout")

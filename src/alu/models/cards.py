@@ -161,7 +161,9 @@ def _opened(facts: Card, path: Path) -> nn.Module:
     try:
         model.load_state_dict(state)
     except RuntimeError as error:
-        raise StorageError(f"{path} does not hold the weights of {facts.architecture['name']}.") from error
+        raise StorageError(
+            f"{path} does not hold the weights of {facts.architecture['name']}. Copy it again."
+        ) from error
     if weight_hash(model) != facts.sha256:
         raise StorageError(f"{path} has been changed since its card was written. Install the package again.")
     model.card = facts  # type: ignore[assignment]

@@ -1,8 +1,8 @@
-"""Residual classifiers: the CIFAR family (20, 32, 44, 56), and ResNet-18 and -50 for small pictures."""
+"""Residual classifiers: the CIFAR family (20, 32, 44, 56), and ResNet-18 and -50 for small images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -110,18 +110,21 @@ class ResNet(nn.Module):
         return logits
 
 
-def _cifar(depth: int, num_classes: int, channels: int, mean: Sequence[float], std: Sequence[float]) -> ResNet:
-    blocks = [(depth - 2) // 6] * 3
-    return ResNet(
-        BasicBlock, blocks, (16, 32, 64), num_classes, channels=channels, stem_stride=1, mean=mean, std=std, padded=True
-    )
+def _cifar(depth: int, size: str) -> Callable[..., ResNet]:
+    """The builder of one network of the family, which differ in depth only; `size` is its number of parameters."""
 
+    def build(
+        num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0],
+        std: Sequence[float] = IMAGENET[1],
+    ) -> ResNet:  # fmt: skip
+        depths = [(depth - 2) // 6] * 3
+        return ResNet(
+            BasicBlock, depths, (16, 32, 64), num_classes, channels=channels, stem_stride=1, mean=mean, std=std,
+            padded=True,
+        )  # fmt: skip
 
-@architecture
-def resnet20(
-    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
-) -> ResNet:
-    """CIFAR ResNet-20 (0.27 M parameters).
+    build.__name__ = build.__qualname__ = f"resnet{depth}"
+    build.__doc__ = f"""CIFAR ResNet-{depth} ({size} parameters).
 
     Parameters
     ----------
@@ -132,48 +135,12 @@ def resnet20(
 
     Examples
     --------
-    >>> logits = alu.models.resnet20(num_classes=5)(images)
+    >>> logits = alu.models.resnet{depth}(num_classes=5)(images)
     """
-    return _cifar(20, num_classes, channels, mean, std)
+    return architecture(build)
 
 
-@architecture
-def resnet32(
-    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
-) -> ResNet:
-    """CIFAR ResNet-32 (0.46 M parameters). Parameters are those of `resnet20`.
-
-    Examples
-    --------
-    >>> logits = alu.models.resnet32(num_classes=5)(images)
-    """
-    return _cifar(32, num_classes, channels, mean, std)
-
-
-@architecture
-def resnet44(
-    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
-) -> ResNet:
-    """CIFAR ResNet-44 (0.66 M parameters). Parameters are those of `resnet20`.
-
-    Examples
-    --------
-    >>> logits = alu.models.resnet44(num_classes=5)(images)
-    """
-    return _cifar(44, num_classes, channels, mean, std)
-
-
-@architecture
-def resnet56(
-    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
-) -> ResNet:
-    """CIFAR ResNet-56 (0.85 M parameters). Parameters are those of `resnet20`.
-
-    Examples
-    --------
-    >>> logits = alu.models.resnet56(num_classes=5)(images)
-    """
-    return _cifar(56, num_classes, channels, mean, std)
+resnet20, resnet32, resnet44, resnet56 = map(_cifar, (20, 32, 44, 56), ("0.27 M", "0.46 M", "0.66 M", "0.85 M"))
 
 
 @architecture

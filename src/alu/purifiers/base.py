@@ -44,7 +44,7 @@ class Traits:
     detector: bool = False
 
     def joined(self, other: Traits) -> Traits:
-        """The traits of two parts in a row: the harder one of each."""
+        """The traits of two parts in a row: of each trait the value that is harder to attack."""
         order = ("exact", "approximate", "twin")
         return Traits(
             self.stochastic or other.stochastic,

@@ -38,7 +38,7 @@ class Chain(Purifier):
 
     @property
     def traits(self) -> Traits:
-        """Of every trait the one that is hardest to attack."""
+        """Of each trait the value that is hardest to attack."""
         return reduce(Traits.joined, (part.traits for part in self.parts))
 
     @property

@@ -1,4 +1,4 @@
-"""Purifiers without a model: identity, Gaussian blur, median, bit depth; every claim is compared with them."""
+"""Purifiers without a model: identity, Gaussian blur, median, bit depth. Other purifiers are compared with them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class BitDepth(Purifier):
 
 
 def padded_by(images: Tensor, radius: int) -> Tensor:
-    """Images with `radius` more pixels on each side: reflected, or repeated where the picture is too small."""
+    """Images with `radius` more pixels on each side: reflected, or repeated if the image is too small."""
     if radius == 0:
         return images
     small = min(images.shape[2:]) <= radius

@@ -66,7 +66,10 @@ class Unrolled(torch.autograd.Function):
 
 def _walk(descent: Descent, images: Tensor, start: Tensor, codes: list[Tensor]) -> Tensor:
     solver = GradientDescent(descent.lr, descent.schedule, descent.steps)
-    keep = lambda code: codes.append(code.detach().clone())  # noqa: E731
+
+    def keep(code: Tensor) -> None:
+        codes.append(code.detach().clone())
+
     return solve(descent.problem, images.detach(), start.detach(), solver, descent.steps, visit=keep)
 
 

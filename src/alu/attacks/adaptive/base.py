@@ -40,8 +40,7 @@ class AdaptiveAttack(Attack):
 
     Examples
     --------
-    >>> attack = alu.attacks.adaptive.Direct(steps=1, budget="quick", eps=8 / 255)
-    >>> adversarial = attack(defense, images, labels)
+    >>> adversarial = alu.attacks.adaptive.Direct(steps=1, budget="quick")(defense, images, labels)
     """
 
     def __init__(
@@ -68,22 +67,22 @@ class AdaptiveAttack(Attack):
         require_evidence(model, type(self).__name__)
         self.inspect(model)
         adversarial = images.clone()
-        standing = (~self.broken(model, images, labels)).nonzero().flatten()
+        remaining = (~self.broken(model, images, labels)).nonzero().flatten()
         completed, refused = 0, None
         for attack in self.rounds(lambda: chain(self.tries(model), self.last_tries(model))):
-            if not len(standing):
+            if not len(remaining):
                 return adversarial
-            named = [numbers[position] for position in standing.tolist()]
+            chosen_numbers = [numbers[position] for position in remaining.tolist()]
             try:
-                candidates = attack(model, images[standing], labels[standing], numbers=named)
+                candidates = attack(model, images[remaining], labels[remaining], numbers=chosen_numbers)
             except NoGradientError as error:  # another try may need no gradient
                 self.note([f"{LEFT_OUT}{error}"])
                 refused = error
                 continue
             completed += 1
             self.note(attack.flags_)
-            adversarial[standing] = candidates = self._allowed(candidates, images[standing])
-            standing = standing[~self.broken(model, candidates, labels[standing])]
+            adversarial[remaining] = candidates = self._allowed(candidates, images[remaining])
+            remaining = remaining[~self.broken(model, candidates, labels[remaining])]
         if refused is not None and not completed:
             raise refused
         return adversarial
@@ -121,16 +120,16 @@ class AdaptiveAttack(Attack):
         """The gradients to try on this defence."""
         return list(self.levels) if self.levels is not None else levels(defense, self.budget)
 
-    def search(self, make: GoalMaker, **settings: Any) -> Aimed:
+    def search(self, make: GoalMaker, **settings: Any) -> GoalSearch:
         """A gradient search with this attack's threat model, steps and seed."""
         basic: dict[str, Any] = {
             **self.common, "steps": self.steps, "keep": "fooled", "lattice": self.lattice, "restarts": self.restarts,
             "draws": self.drawn,
         }  # fmt: skip
-        return Aimed(make, type(self).__name__, **{**basic, **settings})
+        return GoalSearch(make, type(self).__name__, **{**basic, **settings})
 
 
-class Aimed(GradientAttack):
+class GoalSearch(GradientAttack):
     """A gradient search towards the goal that `make` returns; it starts where `begin` says, if that is given."""
 
     def __init__(self, make: GoalMaker, who: str, *, begin: GoalMaker | None = None, **settings: Any) -> None:

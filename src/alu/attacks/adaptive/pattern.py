@@ -98,8 +98,9 @@ class Pattern(AdaptiveAttack):
                 left = (~done).nonzero().flatten()
                 if not len(left):
                     break
-                named = [numbers[place] for place in left.tolist()]
-                candidates = self._allowed(attack(model, images[left], labels[left], numbers=named), images[left])
+                chosen_numbers = [numbers[place] for place in left.tolist()]
+                candidates = attack(model, images[left], labels[left], numbers=chosen_numbers)
+                candidates = self._allowed(candidates, images[left])
                 wrong = self.broken(model, candidates, labels[left])
                 with torch.no_grad():
                     wrong_in_case = wrong & case_three(clean[left], view.before(candidates), labels[left])

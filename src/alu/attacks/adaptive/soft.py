@@ -87,8 +87,8 @@ class OnSoft(OnAnother):
         """Adversarial images of the soft output."""
         adversarial = images.clone()
         for places in self._with_label(source, labels):
-            named = [numbers[place] for place in places.tolist()]
-            adversarial[places] = super().attack_source(source, images[places], labels[places], named)
+            chosen_numbers = [numbers[place] for place in places.tolist()]
+            adversarial[places] = super().attack_source(source, images[places], labels[places], chosen_numbers)
         return adversarial
 
     def already_wrong(self, source: Any, images: Tensor, labels: Tensor) -> Tensor:
@@ -123,8 +123,7 @@ class Soft(AdaptiveAttack):
 
     Examples
     --------
-    >>> attack = alu.attacks.adaptive.Soft(steps=1, temperatures=(0.25,), budget="quick")
-    >>> adversarial = attack(defense, images, labels)
+    >>> adversarial = alu.attacks.adaptive.Soft(steps=1, budget="quick")(defense, images, labels)
     """
 
     def __init__(self, *, temperatures: Sequence[float] = (0.05, 0.25, 1.0), **settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""stealth: make the purified answer wrong with a score below the threshold; the strongest attack on abstention."""
+"""stealth: make the purified answer wrong with a score below the threshold; the main attack on abstention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from alu.attacks.adaptive.base import AdaptiveAttack, Aimed, ViewGoal
+from alu.attacks.adaptive.base import AdaptiveAttack, GoalSearch, ViewGoal
 from alu.attacks.adaptive.view import GoalMaker, Level, score_matters
 from alu.attacks.base import Attack
 from alu.attacks.goals import gradient_of, margin
@@ -87,8 +87,7 @@ class Stealth(AdaptiveAttack):
 
     Examples
     --------
-    >>> attack = alu.attacks.adaptive.Stealth(steps=1, weights=(1.0,), budget="quick")
-    >>> adversarial = attack(defense, images, labels)
+    >>> adversarial = alu.attacks.adaptive.Stealth(steps=1, weights=(1.0,))(defense, images, labels)
     """
 
     def __init__(self, *, weights: Sequence[float] = (0.01, 0.1, 1.0, 10.0), **settings: Any) -> None:
@@ -105,19 +104,21 @@ class Stealth(AdaptiveAttack):
             starts = (self._boundary(level), partial(on_manifold, level=level))
             if not hidden:
                 for begin in (None, *starts):
-                    yield self._aimed(level, "sum", 0.0, begin)
+                    yield self._goal_search(level, "sum", 0.0, begin)
                 continue
             for how, weight in kinds[:2]:
-                yield self._aimed(level, how, weight)
+                yield self._goal_search(level, how, weight)
             for begin in starts:
-                yield self._aimed(level, "orthogonal", begin=begin)
+                yield self._goal_search(level, "orthogonal", begin=begin)
             for how, weight in kinds[2:]:
-                yield self._aimed(level, how, weight)
+                yield self._goal_search(level, how, weight)
             for how, weight in kinds[1:] if self.budget == "full" else ():
                 for begin in starts:
-                    yield self._aimed(level, how, weight, begin)
+                    yield self._goal_search(level, how, weight, begin)
 
-    def _aimed(self, level: Level, how: Combination, weight: float = 1.0, begin: GoalMaker | None = None) -> Aimed:
+    def _goal_search(
+        self, level: Level, how: Combination, weight: float = 1.0, begin: GoalMaker | None = None
+    ) -> GoalSearch:
         make = partial(FoolAndHide, level=level, how=how, weight=weight)
         size, steps = self.threat.eps / 8, 2 * self.steps
         return self.search(make, steps=steps, step_size=size, shrink=True, begin=begin, random_start=False)

@@ -33,8 +33,8 @@ class OnAnother(Attack):
         for source, chosen in ((self.source, ~wrong), (self.deeper, wrong)):
             places = chosen.nonzero().flatten()
             if len(places):
-                named = [numbers[place] for place in places.tolist()]
-                adversarial[places] = self.attack_source(source, images[places], labels[places], named)
+                chosen_numbers = [numbers[place] for place in places.tolist()]
+                adversarial[places] = self.attack_source(source, images[places], labels[places], chosen_numbers)
         return adversarial
 
     def attack_source(self, source: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:

@@ -49,8 +49,12 @@ class LatentVAE(Purifier):
     ----------
     vae
         A module with `encode` and `decode`, or the name of a bundled one.
-    steps, lr, solver, schedule
-        N, the rate, "adam" or "gd" (gradient descent), and whether the rate is "constant" or falls as a half "cosine".
+    steps
+        N, the number of latent steps.
+    lr, schedule
+        The rate of the steps, and whether it is "constant" or falls as a half "cosine".
+    solver
+        "adam" or "gd" (gradient descent).
     objective, prior
         Each step reduces ||D(z) - x||² ("sse"), its mean per value ("mse") or the norm ("norm"), plus prior * ||z||².
     start, seed

@@ -17,7 +17,20 @@ RuleName = Literal["alu", "purified", "abstain"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What detectors and rules may look at: images, their purified versions, and the logits before and after."""
+    """What detectors and rules decide from.
+
+    Parameters
+    ----------
+    images, purified
+        The images, and their purified versions.
+    pre_logits, post_logits
+        Π' and Π, the classifier's logits before and after purification [N, classes].
+
+    Examples
+    --------
+    >>> defense.evidence(images).change.shape
+    torch.Size([4, 10])
+    """
 
     images: Tensor
     purified: Tensor
@@ -33,21 +46,35 @@ class Evidence:
         return len(self.images)
 
     def take(self, at: Tensor) -> Evidence:
-        """The evidence of the images at these positions."""
+        """The evidence for the images at these positions."""
         return Evidence(*(getattr(self, item.name)[at.to(self.images.device)] for item in fields(Evidence)))
 
     @staticmethod
     def join(parts: Sequence[Evidence]) -> Evidence:
-        """One piece of evidence from the parts of a batch."""
+        """One piece of evidence from those of several batches."""
         return Evidence(*(torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Evidence)))
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The deployed answer for each image; `decision[3]` is that of one of them, `decision[:10]` of some.
+    """The deployed answer for each image; `decision[3]` is that for image 3, `decision[:10]` those for the first ten.
 
-    `label` int64 [N]; `accepted` bool [N], False where the rule abstains; `flagged` bool [N]; `score` and `p_value`
-    float [N] (NaN without a detector); `pre_logits`, `post_logits` [N, classes]; `purified` like the images.
+    Parameters
+    ----------
+    label, accepted
+        The predicted class (int64 [N]), and False where the rule abstains from answering (bool [N]).
+    flagged, score, p_value
+        Whether the detector finds the image suspicious, its score and its p-value [N]; NaN without a detector.
+    pre_logits, post_logits
+        Logits before and after purification [N, classes].
+    purified
+        The purified images.
+
+    Examples
+    --------
+    >>> decision = defense.decide(images)
+    >>> sorted(decision[0].to_dict())
+    ['accepted', 'flagged', 'label', 'p_value', 'post_logits', 'pre_logits', 'score']
     """
 
     label: Tensor
@@ -63,11 +90,11 @@ class Decision:
         return len(self.label)
 
     def __getitem__(self, at: int | slice | Tensor) -> Decision:
-        """The decision on one image, whose values are single ones, or on some of the images."""
+        """The decision on one image, with one value per field, or on several."""
         return Decision(*(getattr(self, item.name)[at] for item in fields(Decision)))
 
     def to_dict(self, purified: bool = False) -> dict[str, Any]:
-        """Plain values by name, ready for JSON; NaN becomes None, and purified images are left out unless asked for."""
+        """Plain values by name, ready for JSON: NaN becomes None, and images are left out unless `purified`."""
         names = [item.name for item in fields(Decision) if purified or item.name != "purified"]
         return {name: _plain(getattr(self, name).tolist()) for name in names}
 
@@ -78,19 +105,25 @@ class Decision:
 
     @staticmethod
     def join(parts: Sequence[Decision]) -> Decision:
-        """One decision from the parts of a batch."""
+        """One decision from those of several batches."""
         return Decision(*(torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Decision)))
 
 
 def _plain(value: Any) -> Any:
-    """The same with None in place of NaN, which JSON does not know."""
+    """The same value with None in place of NaN, which JSON does not have."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return None if value != value else value  # noqa: PLR0124
 
 
 class Outcome(IntEnum):
-    """How the answer for one image came out."""
+    """Whether the answer for one image is wrong, correct, or was refused.
+
+    Examples
+    --------
+    >>> alu.Outcome.REJECTED in defense.decide(images).outcome(labels)
+    False
+    """
 
     WRONG = 0
     CORRECT = 1
@@ -99,7 +132,7 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """How evidence and flags become logits, and whether a flagged image is turned away."""
+    """How evidence and flags become logits, and whether flagged images are rejected."""
 
     name: str
     logits: Callable[[Evidence, Tensor], Tensor]

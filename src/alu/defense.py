@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from alu.check import answers, check_images, check_logits, look_like_probabilities, warn
 from alu.decision import Decision, Evidence, RuleName, find_rule
-from alu.detectors.base import Detector, Tested
+from alu.detectors.base import Detection, Detector
 from alu.errors import InputError, UsageError, check_choice
 from alu.modes import evaluating
 from alu.purifiers.base import GRAD_MODES, GradMode, Purifier, Traits, replace
@@ -25,25 +25,35 @@ Classifier = Callable[[Tensor], Any]
 
 
 class Defense(nn.Module):
-    """A classifier that purifies, compares and then answers.
+    """A classifier that purifies its input, compares the logits before and after, and then answers.
 
-    classifier: a module, or any callable, from [0, 1] images [N, C, H, W] to logits [N, classes].
-    rule: "alu" (argmax Δ where flagged, argmax Π elsewhere), "purified" (argmax Π), "abstain" (argmax Π, flagged images
-    are not answered). reference: what Π' is the logits of, the "input" or the purifier's "reconstruction".
-    grad_mode: the gradient that `forward` has; the answer is the same in every mode.
+    Methods take `images` [N, C, H, W] in [0, 1], `batch_size` of them at a time, or the `evidence` made from them.
+
+    Parameters
+    ----------
+    classifier
+        A module, or any callable, from [0, 1] images [N, C, H, W] to logits [N, classes].
+    purifier, detector
+        What makes cleaner images (default: `Identity`), and what flags suspicious ones (only "purified" works without).
+    rule
+        "alu" (argmax Δ where flagged, else argmax Π), "purified" (argmax Π), "abstain" (argmax Π, none where flagged).
+    reference
+        What Π' is the logits of: the "input", or the purifier's "reconstruction".
+    grad_mode
+        Which gradient `forward` has; the answer is the same in every mode.
+
+    Examples
+    --------
+    >>> alu.Defense(classifier, alu.purifiers.Blur(0.5), rule="purified")(images).shape
+    torch.Size([4, 10])
     """
 
     shape_: Tensor
 
     def __init__(
-        self,
-        classifier: Classifier,
-        purifier: Purifier | None = None,
-        detector: Detector | None = None,
-        rule: RuleName = "alu",
-        reference: Reference = "input",
-        grad_mode: GradMode = "unrolled",
-    ) -> None:
+        self, classifier: Classifier, purifier: Purifier | None = None, detector: Detector | None = None,
+        rule: RuleName = "alu", reference: Reference = "input", grad_mode: GradMode = "unrolled",
+    ) -> None:  # fmt: skip
         super().__init__()
         if not callable(classifier):
             raise UsageError(f"Defense needs a classifier it can call; {type(classifier).__name__} is not callable.")
@@ -65,7 +75,7 @@ class Defense(nn.Module):
         self.register_buffer("shape_", torch.empty(0, dtype=torch.int64))
         self._warned = False
         if not any(True for _ in self.parameters()):
-            # Other people's tools ask the first parameter for a device and fail where there is none.
+            # Other tools read the device of the first parameter and fail if there is none.
             self.anchor = nn.Parameter(torch.zeros(()), requires_grad=False)
 
     @property
@@ -80,11 +90,16 @@ class Defense(nn.Module):
 
     @property
     def traits(self) -> Traits:
-        """What an attacker must reckon with."""
+        """What an attacker has to deal with."""
         return replace_fields(self.purifier.traits, detector=self.rule_.uses_flags or self.rule_.rejects)
 
     def logits(self, images: Tensor) -> Tensor:
-        """The bare classifier's logits [N, classes]."""
+        """The bare classifier's logits [N, classes].
+
+        Examples
+        --------
+        >>> logits = defense.logits(images)
+        """
         who = f"The classifier {type(self.classifier).__name__}"
         with full_precision(images):
             logits = check_logits(answers(self.classifier, images), len(images), who).to(images.device)
@@ -97,24 +112,35 @@ class Defense(nn.Module):
         return logits
 
     def evidence(self, images: Tensor) -> Evidence:
-        """Purified images and the logits before and after, with the gradient of `grad_mode`."""
+        """Purified images and the logits before and after, with the gradient of `grad_mode`.
+
+        Examples
+        --------
+        >>> purified = defense.evidence(images).purified
+        """
         check_images(images, "Defense")
         if not len(images):
             raise InputError(f"Defense was given no image: the batch has shape {list(images.shape)}.")
-        # Asked before: leaving inference mode switches gradients on.
+        # Read first: leaving inference mode switches gradients on.
         wants_gradient = torch.is_grad_enabled()
         with evaluating(self, self.classifier), torch.inference_mode(False), full_precision(images):
             images = images.clone() if images.is_inference() else images
             with torch.set_grad_enabled(wants_gradient):
-                done = self.purifier.purify(images, self.grad_mode, reconstruct=self.reference == "reconstruction")
-                pre = self.logits(images if done.reconstruction is None else done.reconstruction)
-                return Evidence(images, done.purified, pre, self.logits(done.purified))
+                output = self.purifier.purify(images, self.grad_mode, reconstruct=self.reference == "reconstruction")
+                pre = self.logits(images if output.reconstruction is None else output.reconstruction)
+                return Evidence(images, output.purified, pre, self.logits(output.purified))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π."""
+        """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π.
+
+        Examples
+        --------
+        >>> torch.equal(defense(images).argmax(1), defense.decide(images).label)
+        True
+        """
         self._refuse_other_size(images)
         evidence = self.evidence(images)
-        answer = self.rule_.logits(evidence, self._tested(evidence).flagged)
+        answer = self.rule_.logits(evidence, self._detected(evidence).flagged)
         if self.grad_mode == "blind" and torch.is_grad_enabled() and images.requires_grad:
             with evaluating(self.classifier):
                 return replace(self.logits(images), answer.detach())
@@ -122,46 +148,67 @@ class Defense(nn.Module):
 
     @torch.no_grad()
     def decide(self, images: Tensor, batch_size: int = 100) -> Decision:
-        """The deployed answer for each image, with what it was based on; large sets are worked through in parts."""
+        """The deployed answer for each image, with what it was based on.
+
+        Examples
+        --------
+        >>> defense.decide(images).flagged.shape
+        torch.Size([4])
+        """
         check_images(images, "Defense")
         self._refuse_other_size(images)
         starts = range(0, max(1, len(images)), batch_size)
         return Decision.join([self.judge(self.evidence(images[start : start + batch_size])) for start in starts])
 
     def judge(self, evidence: Evidence) -> Decision:
-        """The answer that this evidence leads to: the second half of `decide`."""
-        tested = self._tested(evidence)
-        answer = self.rule_.logits(evidence, tested.flagged)
-        accepted = ~tested.flagged if self.rule_.rejects else torch.ones_like(tested.flagged)
+        """The decision that follows from this evidence: the second half of `decide`.
+
+        Examples
+        --------
+        >>> decision = defense.judge(defense.evidence(images))
+        """
+        detection = self._detected(evidence)
+        answer = self.rule_.logits(evidence, detection.flagged)
+        accepted = ~detection.flagged if self.rule_.rejects else torch.ones_like(detection.flagged)
         return Decision(
-            answer.argmax(1), accepted, tested.flagged, tested.score, tested.p_value,
+            answer.argmax(1), accepted, detection.flagged, detection.score, detection.p_value,
             evidence.pre_logits, evidence.post_logits, evidence.purified,
         )  # fmt: skip
 
-    def _tested(self, evidence: Evidence) -> Tested:
-        """What the detector says; where there is none, or none that the rule needs, no score and no flag."""
+    def _detected(self, evidence: Evidence) -> Detection:
+        """The detector's result; NaN and no flag if there is none, or one that is neither needed nor calibrated."""
         detector = self.detector
         if detector is not None and (self.rule_.uses_flags or self.rule_.rejects or detector.calibrated):
             return detector.test(evidence)
         count, device = len(evidence), evidence.post_logits.device
         unknown = torch.full((count,), float("nan"), dtype=torch.float64, device=device)
-        return Tested(unknown, unknown, torch.zeros(count, dtype=torch.bool, device=device))
+        return Detection(unknown, unknown, torch.zeros(count, dtype=torch.bool, device=device))
 
     def _refuse_other_size(self, images: Tensor) -> None:
-        """A threshold holds for pictures of the size it was calibrated on."""
+        """Refuse images of another size: a threshold is valid only for the size it was calibrated on."""
         known, given = self.shape, tuple(images.shape[1:])
         if known and given != known:
-            wanted, came = (" x ".join(map(str, shape)) for shape in (known, given))
+            expected, actual = (" x ".join(map(str, shape)) for shape in (known, given))
             raise InputError(
-                f"This defence was calibrated on images of {wanted} (channels, height, width); these are {came}. Scale "
-                "the images, or calibrate again on images of this size."
+                f"This defence was calibrated on images of {expected} (channels, height, width); these are {actual}. "
+                "Scale the images, or calibrate again on images of this size."
             )
 
     @torch.no_grad()
     def calibrate(
         self, images: Tensor, batch_size: int = 100, watch: Callable[[int, int], None] | None = None
     ) -> Defense:
-        """Set the detector's threshold from clean images that nothing was trained on; returns itself."""
+        """Set the detector's threshold from clean images that nothing was trained on; returns itself.
+
+        Parameters
+        ----------
+        watch
+            Called with (images done, images in all).
+
+        Examples
+        --------
+        >>> calibrated = defense.calibrate(alu.data.sample("calibration").images[:40])
+        """
         if self.detector is None:
             raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
         check_images(images, "Defense.calibrate")
@@ -174,7 +221,12 @@ class Defense(nn.Module):
         return self.calibrate_on(Evidence.join(parts))
 
     def calibrate_on(self, evidence: Evidence) -> Defense:
-        """The same from evidence that is already there; returns itself."""
+        """Calibrate from the evidence of clean images, where it has already been computed; returns itself.
+
+        Examples
+        --------
+        >>> again = defense.calibrate_on(defense.evidence(alu.data.sample("calibration").images[:40]))
+        """
         if self.detector is None:
             raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
         self.detector.calibrate(evidence)
@@ -182,16 +234,41 @@ class Defense(nn.Module):
         return self
 
     def save(self, path: Path | str, factory: str | None = None) -> None:
-        """Write a folder from which `Defense.load` gives equal decisions; `factory` ("module:function") names where a
-        classifier of the user's own comes from."""
+        """Write a folder from which `Defense.load` reads a defence that makes equal decisions.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        factory
+            For a classifier of your own, the function that makes it: "module:function".
+
+        Examples
+        --------
+        >>> defense.save(folder / "my-defense")
+        """
         from alu.saving import save
 
         save(self, Path(path), factory)
 
     @staticmethod
     def load(path: Path | str, classifier: Classifier | None = None, *, trust: bool = False) -> Defense:
-        """Read a saved defence. A bundled classifier is rebuilt; any other is passed in, or, with trust=True, made by
-        the recorded factory. Its weights must be the ones the defence was calibrated with."""
+        """Read a saved defence; the weights of its classifier must be the ones it was calibrated with.
+
+        Parameters
+        ----------
+        path
+            A folder that `save` wrote.
+        classifier
+            The classifier, unless it is a bundled one, which is rebuilt.
+        trust
+            Whether the recorded factory may be imported and called to make the classifier.
+
+        Examples
+        --------
+        >>> defense.save(folder / "saved")
+        >>> again = alu.Defense.load(folder / "saved")
+        """
         from alu.saving import read
 
         saved = read(Path(path), classifier, trust)
@@ -200,16 +277,16 @@ class Defense(nn.Module):
         return defense
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move or convert all parts; a device that is not there is one sentence."""
+        """Move or convert all parts; a missing device raises an error that says so."""
         try:
             super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        except (AssertionError, RuntimeError, NotImplementedError) as error:  # each device is missing in its own way
+        except (AssertionError, RuntimeError, NotImplementedError) as error:  # the error depends on the device
             reason = str(error).strip().split("\n")[0].rstrip(".")
-            raise UsageError(f"This defence cannot be moved there: {reason}. Choose a device that is here.") from error
+            raise UsageError(f"This defence cannot be moved there: {reason}. Choose another device.") from error
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
-        """Let the shape take the length it was saved with."""
+        """Give the shape the length it was saved with."""
         if f"{prefix}shape_" in state_dict:
             self.shape_ = torch.empty_like(state_dict[f"{prefix}shape_"])
         super()._load_from_state_dict(state_dict, prefix, *rest)
@@ -217,7 +294,7 @@ class Defense(nn.Module):
 
 @contextmanager
 def full_precision(images: Tensor) -> Iterator[None]:
-    """Compute outside autocast: thresholds come from logits in full precision, and half of it moves them by more."""
+    """Compute outside autocast: thresholds come from full-precision logits, and half precision would move them."""
     with torch.autocast(images.device.type, enabled=False):
         yield
 

@@ -1,4 +1,4 @@
-"""Code of the user's own by name: what "module:name" stands for, and the classifier that a function of theirs makes."""
+"""The user's own code by name: the object "module:name", and the classifier that "module:function" returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from alu.errors import UsageError
 
 
 def import_named(spec: str, what: str) -> Any:
-    """What "module:name" stands for; the current folder is searched first, as `python -m` does."""
+    """The object "module:name"; the current folder is searched first, as `python -m` does."""
     module_name, colon, name = spec.partition(":")
     if not colon or not module_name or not name:
         raise UsageError(f"{what} is named module:name, such as my_package.my_module:build; {spec!r} is not.")
@@ -21,7 +21,7 @@ def import_named(spec: str, what: str) -> Any:
         sys.path.insert(0, here)
     try:
         place: Any = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a script that reads its own arguments ends the process
+    except (Exception, SystemExit) as error:  # a script that parses arguments may end the process
         dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
         advice = ""
         if dotted != module_name:
@@ -32,22 +32,22 @@ def import_named(spec: str, what: str) -> Any:
     for part in name.split("."):
         place = getattr(place, part, None)
     if place is None:
-        raise UsageError(f"{module_name} has no {name}, so {what.lower()} {spec} cannot be made.")
+        raise UsageError(f"{module_name} has no {name}, so {what.lower()} {spec} cannot be loaded.")
     return place
 
 
 def call_factory(spec: str) -> Callable[..., Any]:
-    """The classifier that "module:function" makes, in eval mode."""
+    """The classifier that "module:function" returns, in eval mode."""
     maker = import_named(spec, "The classifier")
     if not callable(maker):
-        raise UsageError(f"{spec} is no function that makes a classifier; it is of type {type(maker).__name__}.")
+        raise UsageError(f"{spec} is not a function that returns a classifier: it is a {type(maker).__name__}.")
     try:
-        made = maker()
+        built = maker()
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{spec} failed to make the classifier: {type(error).__name__}: {error}.") from error
-    if not callable(made):
-        raise UsageError(f"{spec} returned {type(made).__name__}, which is not a classifier that can be called.")
-    if hasattr(made, "eval"):
-        made.eval()
-    classifier: Callable[..., Any] = made
+        raise UsageError(f"{spec} failed to build the classifier: {type(error).__name__}: {error}.") from error
+    if not callable(built):
+        raise UsageError(f"{spec} returned a {type(built).__name__}, which cannot be called as a classifier.")
+    if hasattr(built, "eval"):
+        built.eval()
+    classifier: Callable[..., Any] = built
     return classifier

@@ -25,9 +25,9 @@ READINGS: dict[str, tuple[RuleName, Reference]] = {
     "purified": ("purified", "input"),
     "abstain": ("abstain", "input"),
 }
-"""How an answer is made: the rule, and what the logits after purification are compared with."""
+"""By name, a rule and the reference that the logits after purification are compared with."""
 BEHIND = {"vae": "cifar10-vae", "pca": "cifar10-pca"}
-"""The purifiers of bundled defences, by the word that stands for them in a name."""
+"""The purifiers of bundled defences, by their short name."""
 DEMO = {
     "demo": ("vae", "input"),
     "demo-reconstruction": ("vae", "reconstruction"),
@@ -37,7 +37,7 @@ DEMO = {
     "demo-pca-purified": ("pca", "purified"),
     "demo-pca-abstain": ("pca", "abstain"),
 }
-"""The demo's purifiers in every reading they have; a projection has no reconstruction."""
+"""The demo's purifiers in every reading; PCA has no reconstruction to compare with."""
 FILTERS: dict[str, Callable[..., Purifier]] = {
     "blur": lambda value="0.5": Blur(float(value)),
     "median": lambda value="3": Median(int(value)),
@@ -45,11 +45,11 @@ FILTERS: dict[str, Callable[..., Purifier]] = {
     "none": Identity,
 }
 GUIDED: dict[str, Callable[..., Purifier]] = {"anti-adversary": AntiAdversary, "hedge": Hedge}
-"""Purifiers that follow the gradient of the classifier they stand before."""
+"""Purifiers that follow the gradient of the classifier they protect."""
 Watch = Callable[[str, int, int], None]
 
 
-class Called(nn.Module):
+class CallableModule(nn.Module):
     """A plain callable as a module, so that it can be moved, counted and evaluated like one."""
 
     def __init__(self, function: Any) -> None:
@@ -76,12 +76,12 @@ def load(
     trust : bool
         Whether a saved defence may import the code that it names.
     watch : callable
-        Called with (what is done, how much, of how much); a bundled defence is calibrated when it is loaded.
+        Called with (current work, images done, images in all); a bundled defence is calibrated when it is loaded.
 
     Examples
     --------
-    >>> import alu
-    >>> alu.load("cifar10-standard+pca").rule
+    >>> defense.save(folder / "my-defense")
+    >>> alu.load(folder / "my-defense").rule
     'alu'
     """
     path = Path(name)
@@ -92,8 +92,8 @@ def load(
     if defense is not None:
         return defense
     if ":" in text:
-        made = call_factory(text)
-        return made if isinstance(made, nn.Module) else Called(made)
+        built = call_factory(text)
+        return built if isinstance(built, nn.Module) else CallableModule(built)
     known = models.names("classifier")
     if text not in known:
         raise UsageError(
@@ -104,8 +104,8 @@ def load(
 
 
 def bundled_defense_named(name: str, watch: Callable[[int, int], None] | None = None) -> Defense | None:
-    """The defence that a name like "demo-pca" means, or "cifar10-at+vae-reconstruction": a bundled CIFAR-10 classifier
-    behind one of the demo's purifiers, in one of its readings. None if it means none."""
+    """The defence of a name such as "demo-pca" or "cifar10-at+vae-reconstruction" (a bundled CIFAR-10 classifier behind
+    one of the demo's purifiers, in one of its readings); None if the name is not that of a defence."""
     if name in DEMO:
         return bundled_defense("cifar10-standard", *DEMO[name], watch=watch)
     classifier, plus, behind = name.partition("+")
@@ -124,7 +124,7 @@ def defense_names() -> list[str]:
 
 
 def _classifiers() -> list[str]:
-    """Bundled networks that read CIFAR-10 images; the asymmetric one reads an inner layer."""
+    """Bundled networks that classify CIFAR-10 images; not the asymmetric one, which needs its own purifier."""
     known = models.names("classifier")
     return [name for name in known if name.startswith("cifar10-") and not name.endswith("-asymmetric")]
 
@@ -137,11 +137,11 @@ def bundled_defense(
 ) -> Defense:
     """A bundled classifier behind a bundled purifier, calibrated on all bundled calibration images."""
     rule, reference = READINGS[reading]
-    made = Defense(models.load(classifier), load_purifier(BEHIND[purifier]), LogitShift(), rule, reference)
+    defense = Defense(models.load(classifier), load_purifier(BEHIND[purifier]), LogitShift(), rule, reference)
     calibration = data.sample("calibration")
-    made.calibrate(calibration.images, watch=watch)
-    made.classes = calibration.classes
-    return made
+    defense.calibrate(calibration.images, watch=watch)
+    defense.classes = calibration.classes
+    return defense
 
 
 def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.Module | None = None) -> Purifier:
@@ -151,12 +151,12 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
     ----------
     name : str
         A filter ("blur", "median", "jpeg", "none"), a bundled VAE, PCA or denoiser, a .safetensors file with a VAE,
-        or a method that follows a classifier's gradient ("anti-adversary", "hedge"). "@" and a number set what matters
-        most: "blur@1" pixels, "jpeg@50" quality, "cifar10-vae@5" steps, "cifar10-pca@100" directions.
+        or a method that follows a classifier's gradient ("anti-adversary", "hedge"). "@" and a number set the main
+        setting: "blur@1" pixels, "jpeg@50" quality, "cifar10-vae@5" steps, "cifar10-pca@100" directions.
     steps, seed : int
         Latent steps of a VAE, and the seed of its random starts.
     classifier : nn.Module, optional
-        Whose gradient "anti-adversary" and "hedge" follow.
+        The one whose gradient "anti-adversary" and "hedge" follow.
 
     Examples
     --------
@@ -187,12 +187,12 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
 
 
 def purifier_names() -> list[str]:
-    """Every name of a purifier that needs nothing but its name."""
+    """The names of all purifiers that need no classifier."""
     return [*FILTERS, *(name for task in ("vae", "pca", "denoiser") for name in models.names(task))]
 
 
 def _task(name: str) -> str:
-    """What a bundled network purifies with; nothing where it does not."""
+    """The kind of purifier that a bundled network is used in; "" if there is no such network."""
     if name not in models.names():
         return ""
     card: Card = models.card(name)

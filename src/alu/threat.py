@@ -12,12 +12,26 @@ from alu.errors import UsageError, check_choice
 
 Norm = Literal["Linf", "L2"]
 USUAL: dict[str, float] = {"Linf": 8 / 255, "L2": 0.5}
-"""How far an attacker may usually move an image of 32 pixels."""
+"""The usual eps by norm, for images of 32 x 32 pixels."""
 
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """All images within `eps` of the original in `norm` and inside `bounds`."""
+    """What an attacker may do: all images within `eps` of the original in `norm` and inside `bounds`.
+
+    Parameters
+    ----------
+    norm, eps
+        The norm ("Linf" or "L2") and the largest allowed distance in it.
+    bounds
+        The lowest and the highest pixel value.
+
+    Examples
+    --------
+    >>> threat = alu.ThreatModel("Linf", 8 / 255)
+    >>> threat.contains(images, images).tolist()
+    [True, True, True, True]
+    """
 
     norm: Norm = "Linf"
     eps: float = 8 / 255
@@ -44,8 +58,8 @@ class ThreatModel:
         return (origin + moved).clamp(*self.bounds)
 
     def random_start(self, origin: Tensor, noise: Tensor) -> Tensor:
-        """Allowed images drawn by `noise`, uniform in [-1, 1) per pixel: uniform in the L∞ ball; in L2, a random
-        direction at a random radius."""
+        """Random allowed images, made from `noise` that is uniform in [-1, 1) per pixel: uniform in the L∞ ball; in L2,
+        a random direction at a random radius."""
         noise = noise.to(origin.device, origin.dtype)
         if self.norm == "Linf":
             return self.project(origin + self.eps * noise, origin)
@@ -54,7 +68,7 @@ class ThreatModel:
         return self.project(origin + self.eps * radius * direction, origin)
 
     def distance(self, images: Tensor, origin: Tensor) -> Tensor:
-        """How far each image was moved [N]."""
+        """How far each image is from its original [N]."""
         moved = (images - origin).flatten(1)
         return moved.abs().amax(1) if self.norm == "Linf" else moved.norm(dim=1)
 

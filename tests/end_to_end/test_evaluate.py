@@ -152,7 +152,7 @@ def test_adversarial_images_as_files(place: Path, tmp_path: Path, suffix: str) -
         (("evaluate", "own:build", "--data", "pics", "--budget", "quik"), "Did you mean quick?"),
         (("evaluate", "own:build", "--data", "pics", "--norm", "L1"), "There is no norm 'L1'"),
         (("evaluate", "defense", "--data", "pics"), "--trust"),
-        (("evaluate", "own:build_number", "--data", "pics"), "not a classifier that can be called"),
+        (("evaluate", "own:build_number", "--data", "pics"), "cannot be called as a classifier"),
         (("attack", "own:build", "--data", "pics", "--attack", "pdg", "--out", "x.npz"), "Did you mean pgd?"),
         (("attack", "own:build", "--data", "pics", "--set", "step=3", "--out", "x.npz"), "has no setting 'step'"),
         (

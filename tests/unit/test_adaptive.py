@@ -94,7 +94,7 @@ def test_with_room_enough_the_attack_breaks_what_it_is_meant_for(name: str, rule
 
 def test_a_plain_model_is_refused_with_what_to_use() -> None:
     data = toy_data(2)
-    with pytest.raises(UsageError, match=r"Decoy attacks what purifies and compares.*Use PGD"):
+    with pytest.raises(UsageError, match=r"Decoy attacks an alu.Defense.*Use PGD"):
         made("Decoy")(Toy(), data.images, data.labels)
 
 

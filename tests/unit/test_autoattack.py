@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from alu.attacks import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Square
 from alu.attacks.autoattack import PyAutoAttack
-from alu.attacks.borrowed import watched
+from alu.attacks.borrowed import with_progress
 from alu.errors import InputError, MissingExtraError, UsageError
 from alu.rng import generator
 from tests.conftest import SmoothClassifier
@@ -182,12 +182,12 @@ def test_progress_is_told_while_nothing_breaks(version: str) -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert (1, 2) in told, "half-way is said half-way"
     assert asked[0] / 2 == pytest.approx(AutoAttack.VERSIONS[version], rel=0.35)
-    assert attack.told is None
+    assert attack.progress is None
 
 
 def test_progress_does_not_wait_for_images_that_fell() -> None:
     told: list[tuple[int, int]] = []
-    ask = watched(lambda images: images, 10, 100, 10, lambda done, total: told.append((done, total)))
+    ask = with_progress(lambda images: images, 10, 100, 10, lambda done, total: told.append((done, total)))
     ask(torch.zeros(10, 1))
     assert told == [(0, 10)]
     for _ in range(50):

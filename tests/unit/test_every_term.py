@@ -12,7 +12,7 @@ from torch import Tensor
 from alu import Defense
 from alu.attacks import APGDCE, MIM, PGD
 from alu.attacks.adaptive import Direct, Query, Soft, Stealth, Transfer, levels
-from alu.attacks.adaptive.base import Aimed
+from alu.attacks.adaptive.base import GoalSearch
 from alu.attacks.adaptive.boost import Raise, lead
 from alu.attacks.adaptive.decoy import WrongRise
 from alu.attacks.adaptive.match import LookAlike, features
@@ -150,7 +150,7 @@ class Passing(Goal):
 def test_a_success_on_the_way_is_kept(wins: int, promises: int, found: bool) -> None:
     # Asked at steps 5, 10 and 15 and at the end: of the image as it is, and of what promised most since.
     goal = Passing(wins, promises)
-    search = Aimed(
+    search = GoalSearch(
         lambda *_: goal, "test", eps=0.5, steps=16, step_size=0.01, keep="fooled", random_start=False, norm="Linf"
     )
     images = torch.full((1, 1, 2, 2), 0.2)
@@ -189,15 +189,15 @@ def test_match_wants_both_logits_and_both_features() -> None:
     torch.testing.assert_close(-other.loss(data.images), logits)
 
 
-def test_driving_astray_is_part_of_the_value() -> None:
+def test_drift_is_part_of_the_value() -> None:
     defense, data = toy_defense(), toy_data(4)
-    plain, astray = (
-        AlongTheWay(defense, data.images, data.labels, stations=2, astray=weight, through=True) for weight in (0.0, 0.1)
+    plain, drifting = (
+        AlongTheWay(defense, data.images, data.labels, stations=2, drift=weight, through=True) for weight in (0.0, 0.1)
     )
     moved = (data.images + 0.1).clamp(0, 1)
-    far = (defense.purifier(moved) - astray.home).flatten(1).square().sum(1)
+    far = (defense.purifier(moved) - drifting.clean).flatten(1).square().sum(1)
     assert bool((far > 0.5).all())
-    torch.testing.assert_close(astray.loss(moved) - plain.loss(moved), 0.1 * far, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(drifting.loss(moved) - plain.loss(moved), 0.1 * far, rtol=1e-3, atol=1e-4)
 
 
 def kinds_of(attack: Any, defense: Defense) -> Counter[str]:
@@ -309,7 +309,7 @@ def test_draws_aim_at_the_same_class() -> None:
     def make(model: Any, images: Tensor, labels: Tensor) -> Goal:
         return Noted(model, images, labels, level=HERE, rank=0, guides=data.images, guide_labels=data.labels)
 
-    Aimed(make, "test", eps=0.05, steps=1, draws=4)(defense, data.images, data.labels)
+    GoalSearch(make, "test", eps=0.05, steps=1, draws=4)(defense, data.images, data.labels)
     assert len(wanted) == 4
     assert all(torch.equal(each, wanted[0]) for each in wanted)
 
@@ -318,11 +318,11 @@ def test_a_random_defence_falls_where_any_draw_that_judges_it_falls() -> None:
     defense, images = random_defense("purified"), toy_images(30)
     labels = defense.decide(images).label
     attack = Direct(eps=0.03, steps=5, budget="quick")
-    attack.meet(defense)
+    attack.inspect(defense)
     shown = PGD(eps=0.03, steps=5)(redrawn(defense, 3), images, labels)
     by_three = fooled(redrawn(defense, 3), shown, labels)
     assert bool((by_three & ~fooled(defense, shown, labels)).any())
-    assert bool(attack.fallen(defense, shown, labels)[by_three].all())
+    assert bool(attack.broken(defense, shown, labels)[by_three].all())
 
 
 def test_one_missing_slope_does_not_disarm_a_search() -> None:

@@ -67,7 +67,7 @@ def test_under_abstain_a_flagged_image_is_not_won() -> None:
     for factor, won in ((1e-4, False), (1e4, True)):
         output = SoftOutput(flagging(factor), Level(), 0.05)
         # Π is wrong about every one of these labels; only what is not flagged is an answer.
-        assert bool((OnSoft(output, CWLinf()).idle(output, data.images, wrong) == won).all())
+        assert bool((OnSoft(output, CWLinf()).already_wrong(output, data.images, wrong) == won).all())
         assert output.label is None
 
 

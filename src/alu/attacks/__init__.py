@@ -1,5 +1,6 @@
-"""Attacks: images an opponent would send."""
+"""Attacks: adversarial images within a threat model."""
 
+from alu.attacks import adaptive
 from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Square
 from alu.attacks.base import Attack
 from alu.attacks.bpda import BPDAEOT
@@ -10,24 +11,7 @@ from alu.attacks.goals import Averaged, Goal, Misclassify, fooled
 from alu.attacks.gradient import FGSM, MIM, PGD, CWLinf, GradientAttack
 
 __all__ = [
-    "APGDCE",
-    "APGDDLR",
-    "APGDT",
-    "BPDAEOT",
-    "FAB",
-    "FGSM",
-    "MIM",
-    "PGD",
-    "Attack",
-    "AutoAttack",
-    "Averaged",
-    "CWLinf",
-    "CarliniWagnerL2",
-    "Goal",
-    "GradientAttack",
-    "HopSkipJump",
-    "Misclassify",
-    "Square",
-    "fooled",
+    "APGDCE", "APGDDLR", "APGDT", "BPDAEOT", "FAB", "FGSM", "MIM", "PGD", "Attack", "AutoAttack", "Averaged", "CWLinf",
+    "CarliniWagnerL2", "Goal", "GradientAttack", "HopSkipJump", "Misclassify", "Square", "adaptive", "fooled",
     "with_grad_mode",
-]
+]  # fmt: skip

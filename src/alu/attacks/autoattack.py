@@ -5,47 +5,49 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from alu.attacks.base import LEFT_OUT, Common
-from alu.attacks.borrowed import BorrowedAttack, Listener, Predict, borrow, isolated, undisturbed, watched
+from alu.attacks.borrowed import BorrowedAttack, Listener, Predict, borrow, isolated, undisturbed, with_progress
 from alu.attacks.copies import Redrawn
 from alu.check import check_labels
 from alu.errors import InputError, UsageError, check_choice
 
+Version = Literal["standard", "rand"]
 TARGETS = 9
+"""Classes that targeted attacks aim at, as the library has it."""
 RAND_DRAWS = 20
-"""Calls behind each gradient of AutoAttack's version "rand", as the library has it."""
+"""Draws that each gradient of AutoAttack's version "rand" is averaged over, as the library has it."""
 DLR_CLASSES = {"apgd-dlr": 3, "apgd-t": 4}
-"""The fewest classes that the losses of these attacks are defined for."""
+"""The smallest number of classes that the loss of each attack is defined for."""
 
 
 class PyAutoAttack(BorrowedAttack):
     """An attack of pyautoattack. Where it fails it returns the image itself."""
 
     draws: int = 1
-    """Calls behind each gradient."""
+    """Draws that each gradient is averaged over."""
 
     @abstractmethod
     def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
-        """What the library finds; it may draw, trace and warn as it likes."""
+        """The library's result; global random numbers, tracer and warnings are restored around it."""
 
     def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """The library's images for one batch."""
         who, listener = type(self).__name__, Listener()
-        # The library asks again for another draw; a model whose draws follow the image needs another seed for that.
-        asked = Redrawn(model, self.draws) if self.draws > 1 and isinstance(model, nn.Module) else model
-        predict = isolated(asked, who, images.dtype)
+        # The library calls again for another draw; a model whose draws depend on the image needs another seed for that.
+        drawn = Redrawn(model, self.draws) if self.draws > 1 and isinstance(model, nn.Module) else model
+        predict = isolated(drawn, who, images.dtype)
         with undisturbed(), uncounted(self.library("checks")), torch.no_grad():
             classes = predict(images[:1]).shape[1]
             check_labels(labels, len(images), classes, who)
-            # The library computes in float32 and reshapes without asking for the memory format.
-            found = self.search(predict, images.float().contiguous(), labels, classes, listener)
-        self.note(listener.said)
-        return found.to(images.dtype)
+            # The library computes in float32, and its reshapes need contiguous images.
+            adversarial = self.search(predict, images.float().contiguous(), labels, classes, listener)
+        self.note(listener.messages)
+        return adversarial.to(images.dtype)
 
     def library(self, part: str) -> Any:
         """A module of pyautoattack."""
@@ -58,7 +60,19 @@ class PyAutoAttack(BorrowedAttack):
 
 
 class APGDCE(PyAutoAttack):
-    """PGD on cross-entropy that halves its own step size; `draws` calls per gradient for a random model."""
+    """APGD (Croce and Hein 2020) on cross-entropy: PGD that chooses its own step sizes.
+
+    Parameters
+    ----------
+    steps, restarts
+        Steps of each search, and random starts of each image.
+    draws
+        How many draws of a random model each gradient is averaged over; plus those of `Attack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.APGDCE(steps=2)(classifier, images, labels)
+    """
 
     LOSS: ClassVar[str] = "ce"
 
@@ -72,12 +86,19 @@ class APGDCE(PyAutoAttack):
             predict, n_iter=self.steps, n_restarts=self.restarts, eot_iter=self.draws, loss=self.LOSS,
             device=images.device, logger=listener, **self.shared,
         )  # fmt: skip
-        found: Tensor = attack.perturb(images, labels)
-        return found
+        adversarial: Tensor = attack.perturb(images, labels)
+        return adversarial
 
 
 class APGDDLR(APGDCE):
-    """The same on the difference of logits ratio: a margin that does not depend on the logits' scale."""
+    """APGD on the difference of logits ratio: a margin that does not depend on the scale of the logits.
+
+    Parameters are those of `APGDCE`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.APGDDLR(steps=2)(classifier, images, labels)
+    """
 
     LOSS: ClassVar[str] = "dlr"
 
@@ -91,7 +112,17 @@ class APGDDLR(APGDCE):
 
 
 class APGDT(PyAutoAttack):
-    """The same on the difference of logits ratio, towards the likeliest `targets` other classes in turn."""
+    """APGD on the difference of logits ratio, aimed at the likeliest other classes in turn.
+
+    Parameters
+    ----------
+    targets
+        How many other classes are tried; plus those of `APGDCE`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.APGDT(steps=2, targets=1)(classifier, images, labels)
+    """
 
     def __init__(
         self, *, steps: int = 100, restarts: int = 1, targets: int = TARGETS, draws: int = 1, **common: Unpack[Common]
@@ -110,12 +141,22 @@ class APGDT(PyAutoAttack):
             predict, n_iter=self.steps, n_restarts=self.restarts, eot_iter=self.draws, device=images.device,
             n_target_classes=min(self.targets, classes - 1), logger=listener, **self.shared,
         )  # fmt: skip
-        found: Tensor = attack.perturb(images, labels)
-        return found
+        adversarial: Tensor = attack.perturb(images, labels)
+        return adversarial
 
 
 class FAB(PyAutoAttack):
-    """The smallest change that crosses a boundary: to each of `targets` classes in turn or, with 0, to any at once."""
+    """FAB (Croce and Hein 2020): the smallest change that crosses a decision boundary.
+
+    Parameters
+    ----------
+    targets
+        How many of the likeliest other classes are tried in turn, or 0 for all in one search; plus those of `APGDCE`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.FAB(steps=2, targets=1)(classifier, images, labels)
+    """
 
     def __init__(
         self, *, steps: int = 100, restarts: int = 1, targets: int = TARGETS, **common: Unpack[Common]
@@ -130,12 +171,22 @@ class FAB(PyAutoAttack):
             predict, n_iter=self.steps, n_restarts=self.restarts, targeted=self.targets > 0, device=images.device,
             n_target_classes=min(self.targets, classes - 1), **self.shared,
         )  # fmt: skip
-        found: Tensor = attack.perturb(images, labels)
-        return found
+        adversarial: Tensor = attack.perturb(images, labels)
+        return adversarial
 
 
 class Square(PyAutoAttack):
-    """Random squares that raise the margin (Andriushchenko et al. 2020): asks for logits, never for a gradient."""
+    """Random squares that raise the margin (Andriushchenko et al. 2020): needs logits, never a gradient.
+
+    Parameters
+    ----------
+    queries, restarts
+        How often the model is called for each image, and how often that is repeated; plus those of `Attack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.Square(queries=2)(classifier, images, labels)
+    """
 
     def __init__(self, *, queries: int = 5000, restarts: int = 1, **common: Unpack[Common]) -> None:
         super().__init__(**common)
@@ -149,32 +200,40 @@ class Square(PyAutoAttack):
             predict, n_queries=self.queries, n_restarts=self.restarts, p_init=0.8, resc_schedule=False,
             device=images.device, **self.shared,
         )  # fmt: skip
-        found: Tensor = attack.perturb(images, labels)
-        return found
+        adversarial: Tensor = attack.perturb(images, labels)
+        return adversarial
 
 
 class AutoAttack(PyAutoAttack):
-    """The ensemble: "standard" (APGD-CE, APGD-T, FAB-T, Square) or "rand" (APGD-CE and APGD-DLR over 20 draws).
+    """The ensemble of Croce and Hein (2020). Each attack gets the images that the ones before it could not break.
 
-    Each attack sees what the ones before it left, batched anew, so all images are handed over at once.
+    Parameters
+    ----------
+    version
+        "standard" (APGD-CE, APGD-T, FAB-T, Square) or "rand" (APGD-CE and APGD-DLR, 20 draws for each gradient);
+        plus those of `Attack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.AutoAttack(version="standard")(classifier, images[:1], labels[:1])
     """
 
-    VERSIONS: ClassVar[dict[str, int]] = {"standard": 8_000, "rand": 4_000}
-    """By version, about how many passes an image takes that nothing breaks."""
+    VERSIONS: ClassVar[dict[Version, int]] = {"standard": 8_000, "rand": 4_000}
+    """By version, about how many passes an image takes that no attack breaks."""
 
-    def __init__(self, *, version: str = "standard", **common: Unpack[Common]) -> None:
+    def __init__(self, *, version: Version = "standard", **common: Unpack[Common]) -> None:
         super().__init__(**common)
         check_choice("version", version, self.VERSIONS)
         self.version = version
         self.draws = RAND_DRAWS if version == "rand" else 1
 
     def batches(self, count: int) -> list[slice]:
-        """All at once; the library makes the batches."""
+        """All images at once: the library makes new batches for each attack."""
         return [slice(0, count)] if count else []
 
     def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
         """For each image the first success of any attack."""
-        predict = watched(predict, len(images), self.VERSIONS[self.version], self.batch_size, self.told)
+        predict = with_progress(predict, len(images), self.VERSIONS[self.version], self.batch_size, self.progress)
         attack = self.library("autoattack").AutoAttack(
             predict, version=self.version, device=images.device, **self.shared
         )
@@ -183,12 +242,12 @@ class AutoAttack(PyAutoAttack):
             listener.warning(f"{LEFT_OUT}{name}: its loss needs {DLR_CLASSES[name]} classes, here are {classes}.")
         if "square" in attack.attacks_to_run:
             check_square(images, self.threat.norm)
-        found: Tensor = attack.run_standard_evaluation(images, labels, batch_size=self.batch_size)[0]
-        return found
+        adversarial: Tensor = attack.run_standard_evaluation(images, labels, batch_size=self.batch_size)[0]
+        return adversarial
 
 
 def fit_classes(attack: Any, classes: int) -> list[str]:
-    """Make a `pyautoattack.AutoAttack` fit for few classes; returns the attacks that had to be left out."""
+    """Adapt a `pyautoattack.AutoAttack` to few classes; returns the attacks that had to be left out."""
     attack.apgd_targeted.n_target_classes = attack.fab.n_target_classes = min(TARGETS, classes - 1)
     left_out = [name for name in attack.attacks_to_run if classes < DLR_CLASSES.get(name, 0)]
     attack.attacks_to_run = [name for name in attack.attacks_to_run if name not in left_out]
@@ -197,7 +256,7 @@ def fit_classes(attack: Any, classes: int) -> list[str]:
 
 @contextmanager
 def uncounted(checks: Any) -> Iterator[None]:
-    """The counts behind the "dynamic defence" flag start at 0 and end at 0; the library never resets them."""
+    """Reset the counts behind the "dynamic defence" flag before and after; the library never does."""
     for name in checks.funcs:
         checks.funcs[name] = 0
     try:
@@ -208,7 +267,7 @@ def uncounted(checks: Any) -> Iterator[None]:
 
 
 def positive(attack: PyAutoAttack, **settings: int) -> tuple[int, ...]:
-    """The settings, all at least 1."""
+    """The settings, which must all be at least 1."""
     for name, value in settings.items():
         if value < 1:
             raise UsageError(f"{type(attack).__name__} needs {name} of at least 1; it was given {value}.")
@@ -216,7 +275,7 @@ def positive(attack: PyAutoAttack, **settings: int) -> tuple[int, ...]:
 
 
 def check_square(images: Tensor, norm: str) -> None:
-    """Refuse images on which the L2 squares have no size."""
+    """Refuse images that are too small for the squares of the L2 search."""
     if norm == "L2" and min(images.shape[2:]) < 5:
         raise InputError(
             f"Square in L2 needs images of at least 5 x 5 pixels; these are {images.shape[2]} x {images.shape[3]}."

@@ -1,4 +1,4 @@
-"""Attacks that other libraries run: their random draws, tracers, gradients and messages stay with them."""
+"""Attacks of other libraries, run so that they change no global random state, tracer, gradient or log."""
 
 from __future__ import annotations
 
@@ -24,42 +24,38 @@ from alu.attacks.goals import Model, gradient_of, logits_of
 from alu.errors import MissingExtraError
 
 Predict = Callable[[Tensor], Tensor]
-"""What a library is given to attack."""
+"""The function from images to logits that a library attacks."""
 
 
 class BorrowedAttack(Attack):
-    """An attack that another library runs. It draws for whole batches, so results belong to one batch size."""
+    """An attack of another library. It draws random numbers for whole batches, so results depend on the batch size."""
 
-    told: Watcher | None = None
-    """Who is told how far a call has come, while it lasts."""
+    progress: Watcher | None = None
+    """Called with images done and images in all, during a call of the attack."""
 
     def __init__(self, **common: Unpack[Common]) -> None:
         super().__init__(**common)
 
     def __call__(
-        self,
-        model: Model,
-        images: Tensor,
-        labels: Tensor,
-        watch: Watcher | None = None,
+        self, model: Model, images: Tensor, labels: Tensor, watch: Watcher | None = None,
         numbers: Sequence[int] | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Adversarial images, same shape; see `Attack`."""
-        self.told = watch
+        self.progress = watch
         try:
             return super().__call__(model, images, labels, watch, numbers)
         finally:
-            self.told = None
+            self.progress = None
 
 
 def borrow(package: str, who: str, extra: str) -> ModuleType:
-    """The library, imported only now; without it, a sentence that names the extra to install."""
-    # GitPython, which foolbox imports, refuses to load where there is no git unless it is told to be quiet.
+    """The library, imported now; if it is missing, the error names the extra to install."""
+    # GitPython, which foolbox imports, fails to load on a machine without git unless this is set.
     refresh = os.environ.get("GIT_PYTHON_REFRESH")
     os.environ["GIT_PYTHON_REFRESH"] = refresh or "quiet"
     try:
         with warnings.catch_warnings():
-            # A library's own deprecations are nothing that a user of this one can put right.
+            # Our users can do nothing about the deprecations that a library uses.
             warnings.simplefilter("ignore")
             return import_module(package)
     except ModuleNotFoundError as error:
@@ -71,7 +67,7 @@ def borrow(package: str, who: str, extra: str) -> ModuleType:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Global random states and the tracer are put back afterwards: libraries reseed the ones and clear the other."""
+    """Restore the global random states, which libraries reseed, and the tracer, which they clear."""
     tracer, plain = sys.gettrace(), random.getstate()
     array = np.random.get_state()  # noqa: NPY002 - the global state is theirs
     try:
@@ -84,15 +80,15 @@ def undisturbed() -> Iterator[None]:
 
 
 class Listener(logging.Logger):
-    """A logger that no one else hears; it collects warnings."""
+    """A logger of its own, which collects the warnings of a library."""
 
     def __init__(self) -> None:
         super().__init__("alu.attacks", logging.WARNING)
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Write the sentence down."""
-        self.said.append(record.getMessage())
+        """Keep the message."""
+        self.messages.append(record.getMessage())
 
 
 class _Isolated(torch.autograd.Function):
@@ -104,43 +100,43 @@ class _Isolated(torch.autograd.Function):
             ctx.images, ctx.who = images.detach().requires_grad_(True), who
             ctx.logits = logits_of(model, ctx.images.to(dtype)).float()
         if not ctx.logits.requires_grad:
-            gradient_of(ctx.logits.sum(), ctx.images, who)  # says so in a sentence
+            gradient_of(ctx.logits.sum(), ctx.images, who)  # raises the error
         return ctx.logits.detach().clone()  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         with torch.enable_grad():
             along = (ctx.logits * grads[0]).sum()
-        # FAB asks once per class, hence `again`.
-        return gradient_of(along, ctx.images, ctx.who, again=True), None, None, None
+        # FAB needs the gradient of each class in turn.
+        return gradient_of(along, ctx.images, ctx.who, keep_graph=True), None, None, None
 
 
 RECENT = 500
-"""Calls from which the number of images that still stand is reckoned."""
+"""The number of recent calls from which the number of images still under attack is estimated."""
 
 
-def watched(predict: Predict, count: int, passes: int, batch: int, told: Watcher | None) -> Predict:
-    """The same, and `told` hears how far `count` images are, in images, if each that still stands takes `passes` passes
-    in batches such as the recent ones; those that fell are not waited for."""
-    calls, asked, through = passes * math.ceil(count / batch), 0, 0
+def with_progress(predict: Predict, count: int, passes: int, batch: int, progress: Watcher | None) -> Predict:
+    """`predict` with a progress report: (estimated images done, `count`). The estimate assumes `passes` calls for each
+    batch, of the size of recent ones; a batch shrinks when images are fooled and leave the attack."""
+    calls, asked, done = passes * math.ceil(count / batch), 0, 0
     recent: deque[int] = deque(maxlen=RECENT)
 
-    def ask(images: Tensor) -> Tensor:
-        nonlocal calls, asked, through
+    def counted(images: Tensor) -> Tensor:
+        nonlocal calls, asked, done
         recent.append(len(images))
         calls, asked = calls - 1, asked + len(images)
         left = max(calls, 0) * sum(recent) / len(recent)
-        through = max(through, min(count - 1, int(count * asked / (asked + left))))
-        if told is not None:
-            told(through, count)
+        done = max(done, min(count - 1, int(count * asked / (asked + left))))
+        if progress is not None:
+            progress(done, count)
         return predict(images)
 
-    return ask
+    return counted
 
 
 def isolated(model: Model, who: str, dtype: torch.dtype) -> Predict:
-    """The model as pyautoattack may use it: FAB's backward() fills no parameter's gradient, and Square, which writes
-    into the logits it is given, gets its own copy."""
+    """The model as pyautoattack may use it: FAB's backward() does not touch the gradients of parameters, and Square,
+    which writes into the logits it is given, gets its own copy."""
 
     def predict(images: Tensor) -> Tensor:
         if torch.is_grad_enabled() and images.requires_grad:

@@ -1,4 +1,4 @@
-"""Attacks around what has no useful gradient: BPDA for the purifier, EOT for random draws (Athalye et al. 2018)."""
+"""BPDA for purifiers without a useful gradient, EOT for random defences (Athalye et al. 2018)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from alu.attacks.gradient import GradientAttack
 
 
 class BPDAEOT(GradientAttack):
-    """PGD along the gradient at the purified image, taken as the image's own, averaged over `draws` answers.
+    """PGD with the gradient at the purified image in place of the image's own, averaged over random draws.
 
-    A model without gradient modes has no purifier to pass by; its own gradient is averaged.
+    For a model without gradient modes its own gradient is averaged.
+
+    Parameters
+    ----------
+    draws
+        How many draws of the defence each gradient is averaged over; plus those of `GradientAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.BPDAEOT(steps=1, draws=2)(defense, images, labels)
     """
 
     def __init__(self, *, draws: int = 10, **settings: Any) -> None:
@@ -22,5 +31,5 @@ class BPDAEOT(GradientAttack):
 
     def goal(self, model: Model, images: Tensor, labels: Tensor) -> Goal:
         """A wrong answer, with the gradient of grad_mode "bpda"."""
-        seen = with_grad_mode(model, "bpda") if hasattr(model, "grad_mode") else model
-        return Misclassify(seen, labels, self.loss, self.targeted)
+        attacked = with_grad_mode(model, "bpda") if hasattr(model, "grad_mode") else model
+        return Misclassify(attacked, labels, self.loss, self.targeted)

@@ -18,28 +18,34 @@ from alu.errors import UsageError
 class CarliniWagnerL2(Attack):
     """The smallest L2 change that makes the answer wrong: min ||x' - x||² + c * max(0, κ + f_y - max_{k≠y} f_k).
 
-    With `searches` = 1 the constant `c` is fixed (the paper's table 1 must have used such a setting); with more, c is
-    found by bisection for each image. Returns the smallest successful image, or the original where none was found;
-    compare `(result - images).flatten(1).norm(dim=1)` with the budget of interest. With `eps`, a change that is longer
-    is cut to it, and then seldom succeeds. If `targeted`, the labels are the classes to reach.
+    Returns the successful image that is nearest to the original, or the original if none succeeds. By default `eps` is
+    infinite: compare `(result - images).flatten(1).norm(dim=1)` with the budget of interest. With a finite `eps`, a
+    longer change is cut to it and then seldom succeeds.
+
+    Parameters
+    ----------
+    searches, c
+        How many values of the constant c are tried for each image, by bisection from this one on. With 1 search it is
+        fixed; the paper's table 1 must have used such a setting.
+    steps, lr
+        Adam steps of each search, and their rate.
+    confidence
+        κ, the lead over the label's logit that counts as success; plus those of `Attack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.CarliniWagnerL2(searches=1, steps=2)(classifier, images, labels)
     """
 
     def __init__(
-        self,
-        *,
-        searches: int = 6,
-        steps: int = 150,
-        lr: float = 0.01,
-        c: float = 1.0,
-        confidence: float = 0.0,
-        targeted: bool = False,
-        **common: Unpack[Common],
-    ) -> None:
+        self, *, searches: int = 6, steps: int = 150, lr: float = 0.01, c: float = 1.0, confidence: float = 0.0,
+        targeted: bool = False, **common: Unpack[Common],
+    ) -> None:  # fmt: skip
         norm = common.setdefault("norm", "L2")
         common.setdefault("eps", math.inf)
         super().__init__(targeted=targeted, **common)
         if norm != "L2":
-            raise UsageError(f"CarliniWagnerL2 looks for the shortest change in L2, not in {norm}. Pass norm L2.")
+            raise UsageError(f"CarliniWagnerL2 looks for the shortest change in L2, not in {norm}. Pass norm='L2'.")
         if searches < 1 or steps < 1 or not lr > 0 or not c > 0:
             raise UsageError(
                 f"CarliniWagnerL2 needs searches and steps of at least 1, lr and c above 0; it was given {searches}, "
@@ -49,7 +55,7 @@ class CarliniWagnerL2(Attack):
         self.confidence = confidence
 
     def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
-        """The smallest successful image of each."""
+        """For each image the nearest successful one."""
         # In tanh space every value is an image in (0, 1); the rounding keeps pixels at 0 and 1 finite.
         origin = torch.atanh(images.clamp(1e-6, 1 - 1e-6) * 2 - 1)
         best = images.clone()
@@ -62,10 +68,10 @@ class CarliniWagnerL2(Attack):
             mean, square = torch.zeros_like(at), torch.zeros_like(at)
             for step in range(self.steps):
                 at = at.detach().requires_grad_(True)
-                found = (torch.tanh(at) + 1) / 2
-                logits = logits_of(model, found)
+                candidates = (torch.tanh(at) + 1) / 2
+                logits = logits_of(model, candidates)
                 check_labels(labels, len(images), logits.shape[1], "The attack")
-                distance = (found - images).flatten(1).square().sum(1)
+                distance = (candidates - images).flatten(1).square().sum(1)
                 lead = -margin(logits, labels) if self.targeted else margin(logits, labels)
                 hinge = (self.confidence - lead).clamp_min(0)
                 gradient = gradient_of((distance + c * hinge).sum(), at, "CarliniWagnerL2")
@@ -73,7 +79,7 @@ class CarliniWagnerL2(Attack):
                     hit = lead.detach() > self.confidence
                     succeeded |= hit
                     closer = hit & (distance.detach() < shortest)
-                    best = torch.where(closer.view(-1, 1, 1, 1), found.detach(), best)
+                    best = torch.where(closer.view(-1, 1, 1, 1), candidates.detach(), best)
                     shortest = torch.where(closer, distance.detach(), shortest)
                     at = self._adam(at.detach(), gradient, mean, square, step)
             high = torch.where(succeeded, torch.minimum(high, c), high)

@@ -1,4 +1,4 @@
-"""Every attack by the name that a command and a result use."""
+"""Attacks by the names that commands and results use."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ ATTACKS: dict[str, type[Attack]] = {
 
 
 POSITIVE = ("steps", "step_size", "targets", "queries", "restarts", "draws", "searches", "batch_size", "c", "lr")
-"""Settings with which an attack at 0 or below would do nothing, or run away from what it looks for."""
+"""Settings that must be above 0: otherwise an attack would do nothing, or move away from its goal."""
 
 
 def make_attack(name: str, trust: bool = False, **settings: Any) -> Attack:
-    """The attack of this name, or of the class "module:Class" of the user's own; a setting it does not have is refused
-    with those it has."""
+    """The attack of this name, or of the user's own class "module:Class"; an unknown setting is refused, and the error
+    offers the nearest ones."""
     if ":" in name:
         return Attack.rebuild({"name": name, **settings}, trust)
     check_choice("attack", name, ATTACKS)
@@ -65,11 +65,11 @@ def make_attack(name: str, trust: bool = False, **settings: Any) -> Attack:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Whether a plain value is of a type; where the type is none of a plain value, its constructor knows better."""
+    """Whether a plain value fits a type; types of other values are left to the constructor to check."""
     if get_origin(wanted) in (Union, UnionType):
         return any(_fits(value, one) for one in get_args(wanted))
     if get_origin(wanted) is Literal:
-        return isinstance(value, str)  # the constructor knows the choices and offers the nearest
+        return isinstance(value, str)  # the constructor checks the choice and offers the nearest
     if get_origin(wanted) is Sequence:
         several = isinstance(value, list | tuple) and len(value) > 0
         return several and all(_fits(one, *get_args(wanted)) for one in value)

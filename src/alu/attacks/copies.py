@@ -12,58 +12,71 @@ from alu.errors import UsageError
 from alu.rng import derived_seed
 
 RESUBMISSIONS = 10
-"""How often an image is sent to a random defence; the worst answer counts."""
+"""How often an image is sent to a random defence; one wrong answer is enough."""
 Module = TypeVar("Module", bound=nn.Module)
 
 
 def shallow(module: Module) -> Module:
     """A copy that shares every weight but whose attributes and parts can be replaced."""
-    made = copy.copy(module)
-    made.__dict__["_modules"] = dict(module._modules)
-    return made
+    copied = copy.copy(module)
+    copied.__dict__["_modules"] = dict(module._modules)
+    return copied
 
 
 def with_grad_mode(defense: Any, grad_mode: str) -> Any:
-    """The same defence with another gradient; the two share their parts, and the one given stays as it is."""
+    """A copy of a defence with another gradient mode; the two share their parts, and the given one stays as it is.
+
+    Parameters
+    ----------
+    defense
+        The `alu.Defense`.
+    grad_mode
+        "blind", "bpda", "surrogate", "unrolled" or "implicit".
+
+    Examples
+    --------
+    >>> alu.attacks.with_grad_mode(defense, "bpda").grad_mode
+    'bpda'
+    """
     if not hasattr(defense, "grad_mode"):
         raise UsageError(
             f"with_grad_mode needs an alu.Defense; {type(defense).__name__} has no grad_mode. "
             "Wrap it: alu.Defense(classifier, purifier, detector)."
         )
-    made = shallow(defense)
-    made.grad_mode = grad_mode
-    return made
+    copied = shallow(defense)
+    copied.grad_mode = grad_mode
+    return copied
 
 
 def redrawn(module: Module, draw: int) -> Module:
-    """The same module with other random numbers: every part that has a seed gets the seed of this draw; 0 keeps it.
+    """A copy with other random numbers: every part that has a seed gets the seed of this draw; draw 0 keeps them.
 
-    A module that keeps random parts out of torch's sight says itself how: by a method `redrawn(draw)`.
+    A module whose random parts are not submodules must have a method `redrawn(draw)` that does this.
     """
     if hasattr(module, "redrawn"):
         own: Module = module.redrawn(draw)  # type: ignore[operator]
         return own
-    made = shallow(module)
+    copied = shallow(module)
     if draw and isinstance(getattr(module, "seed", None), int):
-        made.seed = derived_seed(module.seed, "draw", draw)  # type: ignore[arg-type, assignment]
+        copied.seed = derived_seed(module.seed, "draw", draw)  # type: ignore[arg-type, assignment]
     for name, part in module._modules.items():
         if part is not None and any(isinstance(getattr(inner, "seed", None), int) for inner in part.modules()):
-            made._modules[name] = redrawn(part, draw)
-    return made
+            copied._modules[name] = redrawn(part, draw)
+    return copied
 
 
 class Redrawn:
-    """A random model whose draws follow the image: each gradient sees the next of `draws` sets of numbers.
+    """A random model whose draw the image and a seed fix: each call with a gradient uses the next of `draws` seeds.
 
-    The deployed one is the last of each round, because the library judges success by the last call; it alone answers
-    who wants no gradient.
+    The deployed seed is the last of each round, because the library judges success by the last call. Calls without a
+    gradient always use the deployed seed.
     """
 
     def __init__(self, model: nn.Module, draws: int) -> None:
         self.models, self.calls = draws_of(model, draws), 0
 
     def __call__(self, images: Tensor) -> Any:
-        """The next draw's answer, or the deployed one's."""
+        """The output of the next draw or, without a gradient, of the deployed one."""
         if not (torch.is_grad_enabled() and images.requires_grad):
             return self.models[0](images)
         self.calls += 1
@@ -71,6 +84,6 @@ class Redrawn:
 
 
 def draws_of(model: Any, draws: int) -> list[Any]:
-    """The model as each of so many draws has it, the deployed one first; what is no module draws by itself."""
+    """The model once for each draw, the deployed one first; a model that is not a module must draw by itself."""
     others = range(1, draws)
     return [model, *(redrawn(model, draw) if isinstance(model, nn.Module) else model for draw in others)]

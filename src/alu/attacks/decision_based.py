@@ -1,9 +1,8 @@
-"""Attacks that see the hard answer alone, through foolbox; a rejected image is not a success."""
+"""Attacks that use nothing but the predicted label, through foolbox; a rejected image is not a success."""
 
 from __future__ import annotations
 
 import hashlib
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
@@ -18,42 +17,60 @@ from alu.errors import UsageError
 from alu.rng import derived_seed, uniform_per_image
 
 TRIES = 20
-"""Pictures of noise that are tried as a start for each image."""
+"""Noise images that are tried as a start for each image."""
 
 
-class DecisionBased(BorrowedAttack):
-    """A foolbox attack that walks along the decision boundary from a wrong picture towards the image.
+class HopSkipJump(BorrowedAttack):
+    """HopSkipJump (Chen et al. 2020): estimates the direction of the boundary from predicted labels around it.
 
-    The walk starts at one of `starts`, at another of the attacked images or at noise: at the nearest of them that is
-    answered wrongly. Where none is, and where the walk ends outside the ball, the attack has failed.
+    It walks along the boundary towards the original, from the nearest wrongly answered image among `starts`, the other
+    attacked images, and noise. If there is none, or if the walk ends outside the ball, the attack has failed.
+
+    Parameters
+    ----------
+    steps, queries
+        Steps of the walk; step k uses `queries` * sqrt(k) calls for the direction and about forty for the boundary.
+    starts
+        Images to start from; plus those of `Attack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.HopSkipJump(steps=1, queries=2)(classifier, images[:2], labels[:2])
     """
 
-    def __init__(self, *, starts: Tensor | None = None, **common: Unpack[Common]) -> None:
+    def __init__(
+        self, *, steps: int = 20, queries: int = 50, starts: Tensor | None = None, **common: Unpack[Common]
+    ) -> None:
         super().__init__(**common)
+        if min(steps, queries) < 1:
+            raise UsageError(f"HopSkipJump needs at least 1 step and 1 query; it was given {steps} and {queries}.")
         if starts is not None:
             check_images(starts, type(self).__name__)
-        self.starts = starts
+        self.steps, self.queries, self.starts = steps, queries, starts
 
-    @abstractmethod
     def walk(self) -> Any:
-        """The attack of foolbox."""
+        """HopSkipJump in the threat model's norm."""
+        library = borrow("foolbox", "HopSkipJump", "attacks")
+        return library.attacks.HopSkipJumpAttack(
+            steps=self.steps, initial_gradient_eval_steps=self.queries, constraint=self.threat.norm.lower()
+        )
 
     def run(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
-        """Where the walks of one batch end; an image that is wrong as it is stays."""
-        found = images.clone()
+        """Where the walks of one batch end; an image that is answered wrongly from the start is left as it is."""
+        adversarial = images.clone()
         begin, ready = self._begin(model, images, labels, numbers)
         ready &= ~fooled(model, images, labels)
         if not bool(ready.any()):
-            return found
+            return adversarial
         wrong = Remembered(lambda at: fooled(model, at, labels[ready]), known=begin[ready])
         with undisturbed(), torch.no_grad():
             torch.manual_seed(derived_seed(self.seed, type(self).__name__, *numbers))
             box, criterion = adapt(wrong, type(self).__name__)
-            found[ready] = self.walk().run(box, images[ready], criterion, starting_points=begin[ready])
-        return found
+            adversarial[ready] = self.walk().run(box, images[ready], criterion, starting_points=begin[ready])
+        return adversarial
 
     def _begin(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The nearest wrong picture for each image, and whether there is one [N]."""
+        """The nearest wrongly answered start for each image, and whether there is one [N]."""
         nearest, least = images, torch.full((len(images),), float("inf"), device=images.device)
         for candidate in self._candidates(images, numbers):
             length = self.threat.distance(candidate, images)
@@ -76,31 +93,9 @@ class DecisionBased(BorrowedAttack):
         return [*others, *noise]
 
 
-class HopSkipJump(DecisionBased):
-    """Estimates the boundary's direction from hard answers around it (Chen et al. 2020).
-
-    Step k asks `queries` * sqrt(k) answers for the direction, and some forty for the way back to the boundary.
-    """
-
-    def __init__(
-        self, *, steps: int = 20, queries: int = 50, starts: Tensor | None = None, **common: Unpack[Common]
-    ) -> None:
-        super().__init__(starts=starts, **common)
-        if min(steps, queries) < 1:
-            raise UsageError(f"HopSkipJump needs at least 1 step and 1 query; it was given {steps} and {queries}.")
-        self.steps, self.queries = steps, queries
-
-    def walk(self) -> Any:
-        """HopSkipJump in the threat model's norm."""
-        library = borrow("foolbox", "HopSkipJump", "attacks")
-        return library.attacks.HopSkipJumpAttack(
-            steps=self.steps, initial_gradient_eval_steps=self.queries, constraint=self.threat.norm.lower()
-        )
-
-
 class Remembered:
-    """Hard answers, each image asked once; those `known` are wrong. So a random model cannot contradict itself in the
-    middle of a walk, which foolbox takes for an error; whether the result holds is judged by a fresh answer."""
+    """Whether images are answered wrongly, with one call per image; `known` images are. So a random model cannot
+    contradict itself during a walk, which foolbox treats as an error; success is tested by a new call."""
 
     def __init__(self, ask: Callable[[Tensor], Tensor], known: Tensor) -> None:
         self.ask, self.known = ask, dict.fromkeys(keys(known), True)
@@ -115,17 +110,17 @@ class Remembered:
 
 
 def keys(images: Tensor) -> list[tuple[int, bytes]]:
-    """Place and content of each image."""
+    """Position and content of each image."""
     rows = images.detach().cpu().contiguous()
     return [(place, hashlib.blake2b(row.numpy(), digest_size=16).digest()) for place, row in enumerate(rows)]
 
 
 def adapt(wrong: Callable[[Tensor], Tensor], who: str) -> tuple[Any, Any]:
-    """A foolbox model that hands images through, and a criterion that asks of them whether they are wrong."""
+    """A foolbox model that returns its input, and a criterion that tests whether those images are answered wrongly."""
     library, tensors = borrow("foolbox", who, "attacks"), borrow("eagerpy", who, "attacks")
 
     class Through(library.models.Model):  # type: ignore[misc,name-defined]
-        """The images themselves are the answer; the criterion asks about them."""
+        """Returns the images; the criterion tests them."""
 
         bounds = library.types.Bounds(0, 1)
 

@@ -1,10 +1,10 @@
-"""Goals: what an attacker wants of a batch. A search only ever sees a goal, so each search is written once."""
+"""Goals: what an attacker wants. A search works for any goal, so each search is written once."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,18 @@ Model = Callable[[Tensor], Any]
 
 
 class Goal(ABC):
-    """A loss to raise, differentiable, and an exact test of success. Both look at each image alone."""
+    """A differentiable loss to raise and an exact test of success, both image by image. A subclass writes `loss`.
+
+    Parameters
+    ----------
+    model, labels
+        The attacked model, and the true classes of its images.
+
+    Examples
+    --------
+    >>> alu.attacks.Misclassify(classifier, labels).reached(images).shape
+    torch.Size([4])
+    """
 
     def __init__(self, model: Model, labels: Tensor) -> None:
         self.model, self.labels = model, labels
@@ -26,22 +37,34 @@ class Goal(ABC):
     def loss(self, images: Tensor) -> Tensor:
         """The value to raise for each image [N]."""
 
-    def follow(self, first: Any) -> None:  # noqa: B027 - most goals have nothing to take over
-        """Take over what the same goal on another draw has chosen to aim at; most goals choose nothing."""
+    def follow(self, first: Any) -> None:  # noqa: B027 - most goals have no target
+        """Take over the target of `first`, the same goal on another draw of the model; most goals have none."""
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
-        """The direction to move the images in, and the loss they have [N]; a goal of two parts mixes its own."""
+        """The direction that raises the loss, and the loss [N]; a goal with two terms may combine their gradients."""
         loss = self.loss(images)
         return gradient_of(loss.sum(), images, who), loss.detach()
 
     def reached(self, images: Tensor) -> Tensor:
-        """Whether the deployed, hard answer is wrong [N]; a rejected image is not wrong."""
+        """Whether the deployed answer is wrong [N]; a rejected image is not wrong."""
         return fooled(self.model, images, self.labels)
 
 
 @torch.no_grad()
 def fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
-    """Whether a fresh, hard answer is accepted and wrong for each image [N]."""
+    """Whether a new answer is accepted and wrong, for each image [N].
+
+    Parameters
+    ----------
+    model
+        A defence, or any callable from images to logits.
+    images, labels
+        The images, and their true classes.
+
+    Examples
+    --------
+    >>> broken = alu.attacks.fooled(defense, images, labels)
+    """
     answer, accepted, classes = answered(model, images)
     if classes is not None:
         check_labels(labels, len(images), classes, "The attack")
@@ -50,7 +73,7 @@ def fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def answered(model: Model, images: Tensor) -> tuple[Tensor, Tensor, int | None]:
-    """The hard answer to each image [N], whether it is given at all [N], and how many classes a defence knows."""
+    """The predicted class of each image [N], whether it is accepted [N], and a defence's number of classes."""
     decide = getattr(model, "decide", None)
     if decide is None:
         answer = logits_of(model, images).argmax(1)
@@ -77,13 +100,26 @@ def margin(logits: Tensor, labels: Tensor) -> Tensor:
     return others.amax(1) - own
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"ce": cross_entropy, "margin": margin}
+Loss = Literal["ce", "margin"]
+LOSSES: dict[Loss, Callable[[Tensor, Tensor], Tensor]] = {"ce": cross_entropy, "margin": margin}
 
 
 class Misclassify(Goal):
-    """Any answer but the label (or, `targeted`, just that answer)."""
+    """Any answer but the label or, if targeted, exactly that answer.
 
-    def __init__(self, model: Model, labels: Tensor, loss: str = "ce", targeted: bool = False) -> None:
+    Parameters
+    ----------
+    loss
+        "ce" (cross-entropy) or "margin" (highest other logit minus the label's).
+    targeted
+        Whether the labels are the classes to reach; plus those of `Goal`.
+
+    Examples
+    --------
+    >>> loss = alu.attacks.Misclassify(classifier, labels, loss="margin").loss(images)
+    """
+
+    def __init__(self, model: Model, labels: Tensor, loss: Loss = "ce", targeted: bool = False) -> None:
         super().__init__(model, labels)
         check_loss(loss)
         self.name, self.targeted = loss, targeted
@@ -104,15 +140,24 @@ class Misclassify(Goal):
 
 
 class Averaged(Goal):
-    """The mean loss and direction of the same goal on several draws of a model that answers at random.
+    """The mean loss and direction of the same goal on several draws of a random model (EOT).
 
-    Success stays one fresh answer, of the first. The draws are differentiated one after the other, so memory does not
-    grow with them.
+    Success is one new answer of the first draw. The draws are differentiated one after another, so that memory does not
+    grow with their number.
+
+    Parameters
+    ----------
+    goals
+        The goal on each draw.
+
+    Examples
+    --------
+    >>> goal = alu.attacks.Averaged([alu.attacks.Misclassify(classifier, labels)] * 2)
     """
 
     def __init__(self, goals: Sequence[Goal]) -> None:
         if not goals:
-            raise UsageError("An average needs the goal on at least 1 draw; it was given none.")
+            raise UsageError("Averaged needs the goal on at least 1 draw; it was given none.")
         super().__init__(goals[0].model, goals[0].labels)
         self.goals = tuple(goals)
 
@@ -129,23 +174,23 @@ class Averaged(Goal):
         return direction / len(self.goals), loss / len(self.goals)
 
     def reached(self, images: Tensor) -> Tensor:
-        """Whether the goal is reached by a fresh answer [N]."""
+        """Whether a new answer of the first draw reaches the goal [N]."""
         return self.goals[0].reached(images)
 
 
-def check_loss(loss: str) -> None:
+def check_loss(loss: Loss) -> None:
     """Refuse an unknown loss."""
     check_choice("loss", loss, LOSSES)
 
 
-def gradient_of(loss: Tensor, images: Tensor, who: str, *, again: bool = False) -> Tensor:
-    """d loss / d images, or a sentence if the model has none; `again` if it will be asked for once more."""
+def gradient_of(loss: Tensor, images: Tensor, who: str, *, keep_graph: bool = False) -> Tensor:
+    """d loss / d images; a model without a gradient is an error. `keep_graph` allows another call."""
     if not loss.requires_grad:
         raise NoGradientError(
             f"{who} needs gradients, and the model gives none for its images. Use a query attack, "
             "or wrap a model that is differentiable."
         )
-    (gradient,) = torch.autograd.grad(loss, images, retain_graph=again, allow_unused=True)
+    (gradient,) = torch.autograd.grad(loss, images, retain_graph=keep_graph, allow_unused=True)
     if gradient is None:
         raise NoGradientError(f"{who} needs gradients, and the model's logits do not depend on its images.")
     return gradient

@@ -3,62 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor
 
 from alu.attacks.base import Attack, Common
 from alu.attacks.copies import draws_of
-from alu.attacks.goals import Averaged, Goal, Misclassify, check_loss
+from alu.attacks.goals import Averaged, Goal, Loss, Misclassify, check_loss
 from alu.errors import UsageError, check_choice
 from alu.rng import uniform_per_image
 from alu.threat import USUAL, Norm
 
-KEEPS = ("last", "best", "fooled")
+Keep = Literal["last", "best", "fooled"]
 CHECK_EVERY = 5
-"""Steps between two hard tests of `keep="fooled"`: of the image as it is, and of the highest loss since the last."""
+"""Steps between two tests of `keep="fooled"`: of the current image, and of the highest loss since the last test."""
 STEEPEST = 1e6
-"""What an infinite slope counts as."""
+"""The value that replaces an infinite gradient."""
 
 
 class GradientAttack(Attack):
-    """Steps along the gradient of a goal's loss, projected back into the ball after each.
+    """Base of the gradient searches: steps along the gradient of a goal's loss, each projected back into the ball.
 
-    `step_size` defaults to eps / 4. `momentum` is the decay of MIM's running gradient; 0 uses the gradient alone. Every
-    image gets all its steps, unless `stop_when_fooled` leaves it where it first succeeds. Of each search the "last"
-    image is kept, as the paper's attack does, the one with the highest loss ("best"), or the first that the goal's hard
-    test finds to succeed ("fooled", asked every few steps), else the last; of all restarts the best. `draws` above 1
-    average each gradient over so many calls of a model that answers at random (EOT).
+    Parameters
+    ----------
+    steps, step_size
+        Number of steps and their size (eps / 4 by default); plus those of `Attack`.
+    restarts, random_start
+        How often each image is searched, and whether the first search starts at a random point of the ball too.
+    momentum, shrink
+        The decay of MIM's running gradient (0: none), and whether the step size falls linearly to 0.
+    loss
+        "ce" (cross-entropy) or "margin" (highest other logit minus the label's).
+    keep, stop_when_fooled
+        Which image of a search is kept: the "last", as the paper's attack does, the "best" (highest loss), or the first
+        that is "fooled" (tested every few steps), else the last; and whether an image stops where it first succeeds.
+    draws
+        How many calls of a random model each gradient is averaged over (EOT).
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.PGD(steps=2, restarts=2, loss="margin", keep="best")(classifier, images, labels)
     """
 
     def __init__(
-        self,
-        *,
-        norm: Norm = "Linf",
-        eps: float = 8 / 255,
-        steps: int = 20,
-        step_size: float | None = None,
-        restarts: int = 1,
-        random_start: bool = True,
-        momentum: float = 0.0,
-        seed: int = 0,
-        loss: str = "ce",
-        targeted: bool = False,
-        keep: str = "last",
-        stop_when_fooled: bool = False,
-        shrink: bool = False,
-        draws: int = 1,
-        batch_size: int = 100,
-        lattice: bool = False,
-    ) -> None:
+        self, *, norm: Norm = "Linf", eps: float = 8 / 255, steps: int = 20, step_size: float | None = None,
+        restarts: int = 1, random_start: bool = True, momentum: float = 0.0, seed: int = 0, loss: Loss = "ce",
+        targeted: bool = False, keep: Keep = "last", stop_when_fooled: bool = False, shrink: bool = False,
+        draws: int = 1, batch_size: int = 100, lattice: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, targeted=targeted, lattice=lattice)
         if min(steps, restarts, draws) < 1:
             raise UsageError(
                 f"{type(self).__name__} needs at least 1 step, 1 restart and 1 draw; it was given {steps}, {restarts} "
                 f"and {draws}."
             )
-        check_choice("way to keep images", keep, KEEPS)
+        check_choice("way to keep images", keep, get_args(Keep))
         check_loss(loss)
         self.steps, self.restarts, self.random_start, self.keep = steps, restarts, random_start, keep
         self.step_size = eps / 4 if step_size is None else step_size
@@ -70,27 +70,28 @@ class GradientAttack(Attack):
         return Misclassify(model, labels, self.loss, self.targeted)
 
     def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
-        """The first restart that succeeds, else the one with the highest loss; so one more never does harm."""
+        """The first restart that succeeds, else the one with the highest loss; so one more restart never does harm."""
         chosen, highest = images.clone(), torch.full((len(images),), float("-inf"), device=images.device)
-        standing = torch.arange(len(images), device=images.device)
+        remaining = torch.arange(len(images), device=images.device)
         for restart in range(self.restarts):
-            goals = [self.goal(drawn, images[standing], labels[standing]) for drawn in draws_of(model, self.draws)]
+            goals = [self.goal(drawn, images[remaining], labels[remaining]) for drawn in draws_of(model, self.draws)]
             for other in goals[1:]:
                 other.follow(goals[0])
             goal = Averaged(goals) if self.draws > 1 else goals[0]
-            named = [numbers[place] for place in standing.tolist()]
-            found, loss = self._search(goal, images[standing], named, restart)
+            chosen_numbers = [numbers[place] for place in remaining.tolist()]
+            candidates, loss = self._search(goal, images[remaining], chosen_numbers, restart)
             if self.restarts == 1:
-                return found
-            loss = torch.where(goal.reached(self._allowed(found, images[standing])), float("inf"), loss.to(highest))
-            chosen[standing], highest[standing] = higher(chosen[standing], highest[standing], found, loss)
-            standing = (~highest.isposinf()).nonzero().flatten()
-            if not len(standing):
+                return candidates
+            success = goal.reached(self._allowed(candidates, images[remaining]))
+            loss = torch.where(success, float("inf"), loss.to(highest))
+            chosen[remaining], highest[remaining] = higher(chosen[remaining], highest[remaining], candidates, loss)
+            remaining = (~highest.isposinf()).nonzero().flatten()
+            if not len(remaining):
                 break
         return chosen
 
     def start(self, goal: Goal, images: Tensor, numbers: Sequence[int], restart: int) -> Tensor:
-        """Where a search begins: a random point of the ball, or the image itself, but then only the first time."""
+        """Where a search begins: a random point of the ball; without `random_start` the first one at the image."""
         if not self.random_start and restart == 0:
             return images
         noise = uniform_per_image(numbers, tuple(images.shape[1:]), self.seed, "start", restart)
@@ -104,13 +105,13 @@ class GradientAttack(Attack):
         for step in range(self.steps):
             at = at.detach().requires_grad_(True)
             gradient, loss = goal.ascent(at, type(self).__name__)
-            # One infinite or missing slope must not take the others' direction with it.
+            # One infinite or NaN value must not spoil the direction of the others.
             gradient = torch.nan_to_num(gradient, nan=0.0, posinf=STEEPEST, neginf=-STEEPEST)
             peak, top = higher(peak, top, at.detach(), loss) if self.keep != "last" else (peak, top)
             if self.keep == "fooled" and step and step % CHECK_EVERY == 0:
-                # A loss need not rank as the hard test does, so the image as it is now is asked first.
-                for shown in (at.detach(), peak):
-                    best, highest = self._tested(goal, shown, images, best, highest)
+                # The highest loss need not mean success, so the current image is tested first.
+                for candidates in (at.detach(), peak):
+                    best, highest = self._tested(goal, candidates, images, best, highest)
                 if bool(highest.isposinf().all()):
                     return best, highest
                 top = torch.full_like(top, float("-inf"))
@@ -121,7 +122,7 @@ class GradientAttack(Attack):
             moved = self.threat.project(at.detach() + size * self._direction(gradient), images)
             at = where(~goal.reached(at.detach()), moved, at.detach()) if self.stop_when_fooled else moved
         if self.keep == "last" and self.restarts == 1:
-            # Nothing to compare with: the last loss would cost a forward pass for nothing.
+            # There is nothing to compare with: the last loss would be a wasted forward pass.
             return at, torch.zeros(len(images), device=images.device)
         with torch.no_grad():
             at = self._allowed(at, images)
@@ -133,13 +134,13 @@ class GradientAttack(Attack):
         return (at, last) if self.keep == "last" else higher(peak, top, at, last)
 
     def _tested(
-        self, goal: Goal, found: Tensor, images: Tensor, best: Tensor, highest: Tensor
+        self, goal: Goal, candidates: Tensor, images: Tensor, best: Tensor, highest: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The best so far, with `found` wherever it is the first to pass the hard test."""
+        """The best so far, replaced by a candidate wherever that is the first to succeed."""
         if bool(highest.isposinf().all()):
             return best, highest
-        shown = self._allowed(found, images)
-        return higher(best, highest, shown, reached_first(goal, shown, highest))
+        candidates = self._allowed(candidates, images)
+        return higher(best, highest, candidates, reached_first(goal, candidates, highest))
 
     def _direction(self, gradient: Tensor) -> Tensor:
         if self.threat.norm == "Linf":
@@ -148,11 +149,16 @@ class GradientAttack(Attack):
 
 
 class PGD(GradientAttack):
-    """Projected gradient ascent on the loss (Madry et al. 2018), from a random start; PGD-20 by default."""
+    """Projected gradient ascent on the loss (Madry et al. 2018), from a random start. Parameters: `GradientAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.PGD(eps=8 / 255, steps=2)(classifier, images, labels)
+    """
 
 
 class Search(Common, total=False):
-    """The settings that gradient searches of every kind take."""
+    """The settings that all gradient searches take."""
 
     steps: int
     step_size: float | None
@@ -161,10 +167,15 @@ class Search(Common, total=False):
 
 
 class FGSM(GradientAttack):
-    """One step of eps along the gradient, from the image itself (Goodfellow et al. 2015)."""
+    """One step of size eps along the gradient, from the image (Goodfellow et al. 2015). Parameters: `GradientAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.FGSM(eps=8 / 255)(classifier, images, labels)
+    """
 
     def __init__(
-        self, *, loss: str = "ce", targeted: bool = False, draws: int = 1, **common: Unpack[Common]
+        self, *, loss: Loss = "ce", targeted: bool = False, draws: int = 1, **common: Unpack[Common]
     ) -> None:  # fmt: skip
         step = common.get("eps", USUAL["Linf"])
         super().__init__(
@@ -173,17 +184,34 @@ class FGSM(GradientAttack):
 
 
 class MIM(GradientAttack):
-    """PGD along a running gradient (Dong et al. 2018): its images carry over to other networks better."""
+    """PGD along a running sum of gradients (Dong et al. 2018): its images transfer better to other networks.
 
-    def __init__(self, *, decay: float = 1.0, loss: str = "ce", **search: Unpack[Search]) -> None:
+    Parameters
+    ----------
+    decay
+        How much of the running gradient each step keeps; plus those of `GradientAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.MIM(steps=2)(classifier, images, labels)
+    """
+
+    def __init__(self, *, decay: float = 1.0, loss: Loss = "ce", **search: Unpack[Search]) -> None:
         super().__init__(random_start=False, momentum=decay, loss=loss, **search)
         self.decay = decay
 
 
 class CWLinf(GradientAttack):
-    """PGD on the margin between the highest other logit and the label's: C&W's loss inside a ball."""
+    """PGD on the margin between the highest other logit and the label's: Carlini and Wagner's loss inside a ball.
 
-    def __init__(self, *, restarts: int = 1, keep: str = "best", **search: Unpack[Search]) -> None:
+    Parameters are those of `GradientAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.CWLinf(steps=2)(classifier, images, labels)
+    """
+
+    def __init__(self, *, restarts: int = 1, keep: Keep = "best", **search: Unpack[Search]) -> None:
         super().__init__(loss="margin", restarts=restarts, keep=keep, **search)
 
 
@@ -192,18 +220,18 @@ def per_image(values: Tensor, like: Tensor) -> Tensor:
     return values.clamp_min(1e-12).view(-1, *[1] * (like.ndim - 1))
 
 
-def higher(kept: Tensor, highest: Tensor, found: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
-    """Image by image, whichever has the higher loss."""
+def higher(kept: Tensor, highest: Tensor, candidates: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
+    """For each image, whichever has the higher loss."""
     better = loss > highest
-    return where(better, found, kept), torch.where(better, loss, highest)
+    return where(better, candidates, kept), torch.where(better, loss, highest)
 
 
 def reached_first(goal: Goal, images: Tensor, highest: Tensor) -> Tensor:
-    """Infinity where images succeed that had not before, -infinity elsewhere [N]: a rank for `higher`."""
+    """Infinity where an image succeeds for the first time, -infinity elsewhere [N]: a loss for `higher`."""
     hit = goal.reached(images.detach()) & ~highest.isposinf()
     return torch.where(hit, float("inf"), float("-inf")).to(highest)
 
 
-def where(chosen: Tensor, found: Tensor, kept: Tensor) -> Tensor:
-    """Image by image, `found` where `chosen`, else `kept`."""
-    return torch.where(chosen.view(-1, *[1] * (kept.ndim - 1)), found, kept)
+def where(chosen: Tensor, candidates: Tensor, kept: Tensor) -> Tensor:
+    """For each image, the candidate where `chosen`, else the one kept."""
+    return torch.where(chosen.view(-1, *[1] * (kept.ndim - 1)), candidates, kept)

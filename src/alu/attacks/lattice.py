@@ -10,7 +10,7 @@ from alu.threat import ThreatModel
 
 LEVELS = 255
 SLACK = 1e-3
-"""In units of a level: eps = 8/255 is 8 levels, whatever the last bit of the division says."""
+"""Tolerance in units of a level: eps = 8/255 is 8 levels in spite of rounding."""
 
 
 def on_lattice(images: Tensor) -> Tensor:
@@ -19,8 +19,8 @@ def on_lattice(images: Tensor) -> Tensor:
     return ((levels - levels.round()).abs() <= SLACK).flatten(1).all(1)
 
 
-def to_lattice(found: Tensor, origin: Tensor, threat: ThreatModel) -> Tensor:
-    """The images of the lattice next to `found` that the threat model allows; `origin` must lie on it.
+def to_lattice(images: Tensor, origin: Tensor, threat: ThreatModel) -> Tensor:
+    """The nearest 8-bit images that the threat model allows; `origin` must be 8-bit.
 
     A change is rounded to the nearest level, and towards the original where that would leave the ball.
     """
@@ -29,7 +29,7 @@ def to_lattice(found: Tensor, origin: Tensor, threat: ThreatModel) -> Tensor:
             "lattice=True keeps adversarial images at multiples of 1/255, and these images are not 8-bit pictures "
             "themselves. Round them first, (images * 255).round() / 255, or leave lattice out."
         )
-    moved = (found - origin) * LEVELS
+    moved = (images - origin) * LEVELS
     if threat.norm == "Linf":
         limit = int(threat.eps * LEVELS + SLACK)
         steps = moved.round().clamp(-limit, limit)
@@ -40,17 +40,17 @@ def to_lattice(found: Tensor, origin: Tensor, threat: ThreatModel) -> Tensor:
 
 
 def _shortened(moved: Tensor, radius: float) -> Tensor:
-    """Whole steps no longer than `radius` in L2: each image rounds away from 0 the fractions above its own bar.
+    """Whole steps no longer than `radius` in L2: each image rounds up the fractions above a threshold of its own.
 
-    At a bar of 1/2 that is rounding to the nearest; at 1 it is rounding towards the original, which is never longer
-    than the change itself. The lowest bar that stays inside loses the least of the attack.
+    A threshold of 1/2 is rounding to the nearest; 1 is rounding towards the original, which is never longer than the
+    change itself. The lowest threshold that stays inside the ball changes the attack least.
     """
     size, sign = moved.abs(), moved.sign()
     low = torch.full((len(moved), *[1] * (moved.ndim - 1)), 0.5, dtype=moved.dtype, device=moved.device)
     high = torch.ones_like(low)
 
-    def whole(bar: Tensor) -> Tensor:
-        return size.floor() + (size.frac() >= bar)
+    def whole(threshold: Tensor) -> Tensor:
+        return size.floor() + (size.frac() >= threshold)
 
     fits = _length(whole(low)) <= radius
     for _ in range(20):

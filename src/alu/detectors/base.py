@@ -29,13 +29,13 @@ def conformal_threshold(clean: Tensor, false_alarm: float) -> Tensor:
 
 
 def least_images(false_alarm: float) -> int:
-    """How many clean images make a p-value as small as `false_alarm` possible at all."""
+    """The smallest number of clean images with which a p-value can be as low as `false_alarm`."""
     return math.ceil(1.0 / false_alarm - 1e-9) - 1
 
 
 @dataclass(frozen=True)
-class Tested:
-    """What a detector says of each image [N]: its suspicion score, its p-value, and whether it is flagged."""
+class Detection:
+    """A detector's result for each image [N]: its suspicion score, its p-value, and whether it is flagged."""
 
     score: Tensor
     p_value: Tensor
@@ -46,8 +46,19 @@ class Detector(Part, nn.Module, ABC):
     """Base of all detectors. A subclass writes `score`; this class calibrates and tests.
 
     Fitted: `scores_`, the sorted scores of clean images, and `threshold_`. An image is flagged when its conformal
-    p-value is at most `false_alarm`, that is when its score is above `threshold_`. What is fitted is held in buffers,
-    so that `state_dict` carries it; a subclass names its own in `fitted`.
+    p-value is at most `false_alarm`, that is when its score is above `threshold_`. What is fitted is stored in buffers,
+    so that `state_dict` contains it; a subclass lists its own in `fitted`.
+
+    Parameters
+    ----------
+    false_alarm
+        The share of clean images that may be flagged.
+
+    Examples
+    --------
+    >>> class Brightness(alu.detectors.Detector):
+    ...     def score(self, evidence):
+    ...         return evidence.images.mean((1, 2, 3))
     """
 
     family: ClassVar[str] = "detector"
@@ -82,11 +93,13 @@ class Detector(Part, nn.Module, ABC):
         return self.threshold_.expand(len(evidence))
 
     def calibrate(self, evidence: Evidence) -> None:
-        """Remember the scores of clean images that nothing was trained or chosen on."""
+        """Store the scores of clean images that were not used for training or for choosing settings."""
         self.refuse_too_few(len(evidence), "")
         scores = self.score(evidence).detach().to("cpu", torch.float64)
         if not bool(torch.isfinite(scores).all()):
-            raise InputError(f"{type(self).__name__} gave NaN or infinite scores on the calibration images.")
+            raise InputError(
+                f"{type(self).__name__} gave NaN or infinite scores on the calibration images. Check its `score`."
+            )
         self.scores_ = scores.sort().values
 
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
@@ -94,22 +107,22 @@ class Detector(Part, nn.Module, ABC):
         self.require_calibration()
         return conformal_p_values(scores.detach().to("cpu", torch.float64), self.scores_).to(scores.device)
 
-    def test(self, evidence: Evidence) -> Tested:
+    def test(self, evidence: Evidence) -> Detection:
         """Score, p-value and flag of each image, each computed once."""
         score = self.score(evidence)
         p_value = self.p_values(evidence, score)
-        # A hair above: p and the rate are both fractions of whole numbers and must meet where they are equal.
-        return Tested(score, p_value, p_value <= self.false_alarm + 1e-9)
+        # The tolerance lets p and the rate, two rounded fractions, compare as equal where they are equal.
+        return Detection(score, p_value, p_value <= self.false_alarm + 1e-9)
 
     def require_calibration(self) -> None:
-        """Say what to do when there is no threshold yet."""
+        """Raise an error that says what to do if there is no threshold yet."""
         if not self.calibrated:
             raise NotFittedError(
                 f"{type(self).__name__} has no threshold yet. Call defense.calibrate(images) with clean images first."
             )
 
     def refuse_too_few(self, count: int, where: str) -> None:
-        """Refuse a calibration in which nothing could ever be flagged."""
+        """Raise an error if the clean images are so few that nothing could ever be flagged."""
         least = least_images(self.false_alarm)
         if count < least:
             raise InputError(
@@ -118,7 +131,7 @@ class Detector(Part, nn.Module, ABC):
             )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move or convert the module; what is fitted stays in float64 on the CPU, where it is compared."""
+        """Move or convert the module; the fitted buffers stay in float64 on the CPU, where scores are compared."""
         kept = {name: getattr(self, name) for name in self.fitted}
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, tensor in kept.items():
@@ -126,7 +139,7 @@ class Detector(Part, nn.Module, ABC):
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
-        """Let what is fitted take the size it was saved with."""
+        """Give the fitted buffers the sizes they were saved with."""
         for name in self.fitted:
             if prefix + name in state_dict:
                 setattr(self, name, torch.empty_like(state_dict[prefix + name], device="cpu"))

@@ -14,11 +14,20 @@ from alu.rng import generator
 
 
 class Combined(Detector):
-    """Flags an image that any of its detectors finds odd, at one controlled false-alarm rate for all together.
+    """Flags an image that any of its detectors finds suspicious, at one false-alarm rate for all together.
 
     Half of the clean images put the detectors on one scale (the share of clean images that score lower); the largest
     share is the combined score, calibrated on the other half. Two halves, because a scale fitted on the same images
     would make the p-value too small.
+
+    Parameters
+    ----------
+    *detectors
+        Two or more detectors, whose own `false_alarm` is not used; plus those of `Detector`.
+
+    Examples
+    --------
+    >>> both = alu.detectors.Combined(alu.detectors.LogitShift(), alu.detectors.ReconstructionError(), false_alarm=0.1)
     """
 
     def __init__(self, *detectors: Detector, false_alarm: float = 0.005) -> None:
@@ -60,7 +69,7 @@ class Combined(Detector):
 
 
 def _share_below(scores: Tensor, clean: Tensor) -> Tensor:
-    """The share of clean scores below each score; above them all it goes on growing, so that order is kept."""
+    """The share of clean scores below each score; it keeps growing above the highest one, so that order is kept."""
     clean = clean.to(scores.device, scores.dtype)
     upper = torch.searchsorted(clean, scores.detach().contiguous()).clamp(1, len(clean) - 1)
     low, high = clean[upper - 1], clean[upper]

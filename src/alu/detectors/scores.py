@@ -14,9 +14,17 @@ from alu.detectors.base import Detector, conformal_p_values, conformal_threshold
 
 
 class LogitShift(Detector):
-    """s = sum over classes of abs(Δ): how far purification moved the logits.
+    """s = sum over classes of abs(Δ): how far purification moved the logits. The paper's detector.
 
-    With `per_class` every predicted class (argmax Π) has a threshold of its own, for classes whose clean scores differ.
+    Parameters
+    ----------
+    per_class
+        Whether each predicted class (argmax Π) has its own threshold; plus those of `Detector`.
+
+    Examples
+    --------
+    >>> alu.detectors.LogitShift(false_alarm=0.05).score(defense.evidence(images)).shape
+    torch.Size([4])
     """
 
     fitted: ClassVar[tuple[str, ...]] = ("scores_", "labels_")
@@ -38,7 +46,7 @@ class LogitShift(Detector):
         return evidence.change.abs().sum(1)
 
     def calibrate(self, evidence: Evidence) -> None:
-        """Remember clean scores, for each predicted class apart if asked to."""
+        """Store the clean scores, and with `per_class` the predicted class of each."""
         if self.per_class:
             labels = evidence.post_logits.argmax(1)
             for label in range(evidence.post_logits.shape[1]):
@@ -46,7 +54,7 @@ class LogitShift(Detector):
                 self.refuse_too_few(count, f" predicted as class {label} (per_class thresholds)")
         super().calibrate(evidence)
         if self.per_class:
-            # Of equal scores it does not matter whose comes first: within a class they are equal too.
+            # The order among equal scores does not matter: within a class they are equal too.
             self.labels_ = labels.cpu()[self.score(evidence).detach().to("cpu", torch.float64).argsort(stable=True)]
 
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
@@ -58,8 +66,8 @@ class LogitShift(Detector):
         plain = scores.detach().to("cpu", torch.float64)
         labels = evidence.post_logits.argmax(1)
         for label, clean in enumerate(self.class_scores_):
-            mine = labels == label
-            values[mine] = conformal_p_values(plain[mine.cpu()], clean).to(values.device)
+            chosen = labels == label
+            values[chosen] = conformal_p_values(plain[chosen.cpu()], clean).to(values.device)
         return values
 
     def thresholds(self, evidence: Evidence) -> Tensor:
@@ -75,7 +83,11 @@ class LogitPeak(Detector):
     """s = max over classes of abs(Δ): how far purification moved the logit it moved most.
 
     In `LogitShift` the small changes of a clean image add up over the classes; here they do not, and an attack that
-    moves a few logits far stands out more.
+    moves a few logits far stands out more. Parameters are those of `Detector`.
+
+    Examples
+    --------
+    >>> scores = alu.detectors.LogitPeak().score(defense.evidence(images))
     """
 
     def score(self, evidence: Evidence) -> Tensor:
@@ -84,7 +96,12 @@ class LogitPeak(Detector):
 
 
 class ReconstructionError(Detector):
-    """Root mean squared distance between an image and its purified version."""
+    """Root mean squared distance between an image and its purified version. Parameters are those of `Detector`.
+
+    Examples
+    --------
+    >>> scores = alu.detectors.ReconstructionError().score(defense.evidence(images))
+    """
 
     def score(self, evidence: Evidence) -> Tensor:
         """RMSE per image."""
@@ -93,7 +110,14 @@ class ReconstructionError(Detector):
 
 
 class Disagreement(Detector):
-    """Jensen-Shannon divergence between the class probabilities before and after purification, in nats."""
+    """Jensen-Shannon divergence between the class probabilities before and after purification, in nats.
+
+    Parameters are those of `Detector`.
+
+    Examples
+    --------
+    >>> scores = alu.detectors.Disagreement().score(defense.evidence(images))
+    """
 
     def score(self, evidence: Evidence) -> Tensor:
         """Divergence per image, 0 to log 2."""

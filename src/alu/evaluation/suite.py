@@ -204,8 +204,8 @@ def _on_a_model(subject: Subject, plan: Plan) -> list[Entry]:
         if plan.classes >= DLR_CLASSES["apgd-t"]:
             makers.append(("apgd-t", "targeted APGD", lambda: APGDT(steps=steps, **drawn), ("white-box",)))
         if plan.budget != "quick":
-            version, meets = ("rand", ()) if random else ("standard", ("no-gradient",))
-            everything = partial(AutoAttack, version=version, **plan.same)
+            meets = () if random else ("no-gradient",)
+            everything = partial(AutoAttack, version="rand" if random else "standard", **plan.same)
             makers.append(("autoattack", "AutoAttack", everything, ("white-box", *meets)))
         # AutoAttack has a Square of its own, but not its version for random models, and none where it cannot run.
         if plan.budget == "quick" or random or not sloping:

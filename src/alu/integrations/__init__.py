@@ -1,4 +1,4 @@
-"""A defence in other people's tools: one function each, and the tool is imported only when it is called."""
+"""A defence in other tools: one function for each; the tool is imported only when the function is called."""
 
 from alu.integrations.art import to_art
 from alu.integrations.foolbox import to_foolbox

@@ -15,10 +15,21 @@ from alu.attacks.borrowed import borrow
 
 
 def to_art(model: nn.Module, shape: tuple[int, ...], classes: int) -> Any:
-    """ART's `PyTorchClassifier` of the model for images of `shape` (C, H, W) in [0, 1].
+    """ART's `PyTorchClassifier` of the model, for images in [0, 1].
 
-    ART works in NumPy, sets train and eval mode itself and fills the parameters' gradients. It sees logits: a rejection
-    does not show.
+    ART works in NumPy, sets train and eval mode itself and fills the parameters' gradients. It gets logits, in which a
+    rejection does not show.
+
+    Parameters
+    ----------
+    model
+        A defence or any classifier.
+    shape, classes
+        Channels, height and width of its images, and its number of classes.
+
+    Examples
+    --------
+    >>> estimator = alu.integrations.to_art(defense, (3, 32, 32), 10)
     """
     with untouched_home():
         library = borrow("art.estimators.classification", "to_art", "art")
@@ -31,7 +42,7 @@ def to_art(model: nn.Module, shape: tuple[int, ...], classes: int) -> Any:
 
 @contextmanager
 def untouched_home() -> Iterator[None]:
-    """ART makes a folder `.art` in the user's home when it is imported; let it have another home for that moment."""
+    """ART creates a folder `.art` in the user's home when it is imported; give it a temporary home meanwhile."""
     if (Path.home() / ".art").exists():
         yield
         return

@@ -17,6 +17,17 @@ def to_autoattack(
     """A `pyautoattack.AutoAttack` of the model, in eval mode, with targets and losses that fit its classes.
 
     It reseeds the global random state and fills the parameters' gradients; `alu.attacks.AutoAttack` does neither.
+
+    Parameters
+    ----------
+    model, classes
+        A defence or any classifier, and its number of classes.
+    threat, version, seed
+        The threat model; the library's "standard", "plus" or "rand"; and its seed.
+
+    Examples
+    --------
+    >>> attack = alu.integrations.to_autoattack(defense, alu.ThreatModel(), 10)
     """
     library = borrow("pyautoattack", "to_autoattack", "attacks")
     device = next((weight.device for weight in model.parameters()), None) or "cpu"

@@ -13,9 +13,18 @@ from alu.storage import explained, replacing
 
 
 def export(path: Path | str, images: Tensor, labels: Tensor | None = None) -> None:
-    """Write float32 images [N, C, H, W] in the order of the test set; labels, if given, go into a file beside it.
+    """Write images as one float32 tensor. RobustBench expects all images of the test set, in its order.
 
-    RobustBench asks for all images of the test set and takes the labels from there.
+    Parameters
+    ----------
+    path
+        The .pt file.
+    images, labels
+        The images [N, C, H, W], and labels for a second file beside it.
+
+    Examples
+    --------
+    >>> alu.integrations.export(folder / "adversarial.pt", images, labels)
     """
     path = Path(path)
     check_images(images, "RobustBench's layout")
@@ -30,7 +39,18 @@ def export(path: Path | str, images: Tensor, labels: Tensor | None = None) -> No
 
 
 def load(path: Path | str) -> tuple[Tensor, Tensor | None]:
-    """The images and, where they were written, the labels; nothing in the files is run."""
+    """The images and, if they were written, the labels; no code in the files is run.
+
+    Parameters
+    ----------
+    path
+        The .pt file that `export` wrote.
+
+    Examples
+    --------
+    >>> alu.integrations.export(folder / "images.pt", images, labels)
+    >>> again, its_labels = alu.integrations.load(folder / "images.pt")
+    """
     path = Path(path)
     images = _tensor(path)
     check_images(images, str(path))
@@ -41,18 +61,18 @@ def load(path: Path | str) -> tuple[Tensor, Tensor | None]:
 
 
 def labels_path(path: Path) -> Path:
-    """Where the labels of these images lie."""
+    """The path of the labels of these images."""
     return path.with_name(f"{path.stem}-labels{path.suffix}")
 
 
 def _tensor(path: Path) -> Tensor:
     with explained(path, "read"):
         try:
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            tensor = torch.load(path, map_location="cpu", weights_only=True)
         except OSError:
             raise
         except Exception as error:
             raise StorageError(f"{path} is not a tensor that torch.save wrote. Write it with export.") from error
-    if not isinstance(found, Tensor):
-        raise StorageError(f"{path} holds {type(found).__name__}, not one tensor. Write it with export.")
-    return found
+    if not isinstance(tensor, Tensor):
+        raise StorageError(f"{path} holds {type(tensor).__name__}, not one tensor. Write it with export.")
+    return tensor

@@ -11,26 +11,7 @@ from alu.models.vae import vae
 from alu.models.wide_resnet import wide_resnet
 
 __all__ = [
-    "Card",
-    "Normalize",
-    "asymmetric",
-    "card",
-    "load",
-    "load_file",
-    "load_weights",
-    "names",
-    "projection",
-    "rebuild",
-    "resnet18",
-    "resnet20",
-    "resnet32",
-    "resnet44",
-    "resnet50",
-    "resnet56",
-    "rounded",
-    "save",
-    "unet",
-    "vae",
-    "weight_hash",
-    "wide_resnet",
-]
+    "Card", "Normalize", "asymmetric", "card", "load", "load_file", "load_weights", "names", "projection", "rebuild",
+    "resnet18", "resnet20", "resnet32", "resnet44", "resnet50", "resnet56", "rounded", "save", "unet", "vae",
+    "weight_hash", "wide_resnet",
+]  # fmt: skip

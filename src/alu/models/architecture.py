@@ -1,4 +1,4 @@
-"""Architectures by name: a network remembers how it was made, so that a file of weights can be opened again."""
+"""Architectures by name: a network stores how it was built, so that it can be rebuilt for a file of weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUILDERS: dict[str, Callable[..., nn.Module]] = {}
 
 
 def architecture(builder: Callable[..., Model]) -> Callable[..., Model]:
-    """Register a builder; what it returns carries `.architecture`, the JSON description it can be rebuilt from."""
+    """Register a builder; its networks get `.architecture`, a JSON description from which they can be rebuilt."""
     signature = inspect.signature(builder)
     name = builder.__name__
 
@@ -34,7 +34,17 @@ def architecture(builder: Callable[..., Model]) -> Callable[..., Model]:
 
 
 def rebuild(description: dict[str, Any]) -> nn.Module:
-    """The untrained network that a description stands for."""
+    """The untrained network of a description.
+
+    Parameters
+    ----------
+    description
+        A builder's name and settings, as in the `architecture` of a network or of its card.
+
+    Examples
+    --------
+    >>> network = alu.models.rebuild({"name": "vae", "latent": 4})
+    """
     settings = dict(description)
     name = settings.pop("name", None)
     if name not in BUILDERS:

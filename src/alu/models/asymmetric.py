@@ -11,14 +11,14 @@ from alu.models.resnet import BasicBlock, ResNet
 from alu.models.vae import VAE
 
 INNER_LAYERS = 6
-"""Decoder layers that the classifier keeps: up to the activation at half resolution, before it becomes pixels again."""
+"""Decoder layers that the classifier uses: up to the activation at half resolution."""
 
 
 class Asymmetric(nn.Module):
-    """Logits from the features h(z) that a frozen VAE's decoder holds at half resolution.
+    """Logits from the features h(z) of a frozen VAE's decoder at half resolution.
 
-    Given images [N, C, H, W] it reads h(E(x)); given features [N, F, H/2, W/2], as `alu.purifiers.InnerVAE` hands them
-    out, it reads those. `encode` and `decode` are the VAE's, so the network is its own purifier's VAE too.
+    It classifies images [N, C, H, W] by h(E(x)), and features [N, F, H/2, W/2], which `alu.purifiers.InnerVAE` returns,
+    directly. `encode` and `decode` are the VAE's, so that the network is also the VAE of its own purifier.
     """
 
     stride = VAE.stride
@@ -28,8 +28,8 @@ class Asymmetric(nn.Module):
         features = vae_width // 2
         if features == channels:
             raise UsageError(
-                f"asymmetric tells features from images by their channels; vae_width={vae_width} gives {channels} of "
-                "both. Use a wider VAE."
+                f"asymmetric distinguishes features from images by their number of channels; with "
+                f"vae_width={vae_width} both have {channels}. Use a wider VAE."
             )
         self.channels = channels
         self.vae = VAE(channels, latent, vae_width).requires_grad_(False)
@@ -47,7 +47,7 @@ class Asymmetric(nn.Module):
         return self.vae.decode(code)
 
     def inner(self, code: Tensor) -> Tensor:
-        """What the decoder holds at half resolution, [N, F, H/2, W/2]."""
+        """The decoder's features at half resolution, [N, F, H/2, W/2]."""
         features: Tensor = self.vae.decoder[:INNER_LAYERS](code)
         return features
 
@@ -65,5 +65,17 @@ class Asymmetric(nn.Module):
 def asymmetric(
     num_classes: int = 10, channels: int = 3, latent: int = 16, vae_width: int = 96, width: int = 32
 ) -> Asymmetric:
-    """A VAE and a three-stage residual head on its decoder's features; 29 M multiply-adds in the head at 32 pixels."""
+    """A VAE and a three-stage residual head on its decoder's features; 29 M multiply-adds in the head at 32 pixels.
+
+    Parameters
+    ----------
+    num_classes, width
+        Classes, and channels of the first stage of the head.
+    channels, latent, vae_width
+        Channels of the images, of the latent code, and of the VAE's widest layers.
+
+    Examples
+    --------
+    >>> logits = alu.models.asymmetric(num_classes=5, width=4)(images)
+    """
     return Asymmetric(num_classes, channels, latent, vae_width, width)

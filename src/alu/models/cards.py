@@ -19,27 +19,52 @@ WEIGHTS = Path(__file__).parent / "weights"
 
 @dataclass(frozen=True)
 class Card:
-    """What is known about a network's weights."""
+    """What is known about a network's weights.
+
+    Parameters
+    ----------
+    name, task, architecture
+        Its name, "classifier", "vae", "denoiser" or "pca", and the description from which it is rebuilt.
+    data, command
+        What it was trained on and how much of it, and the command that trains it again.
+    source, licence
+        Where the weights come from, and under which licence.
+    sha256
+        Of the weights themselves (names, shapes, values), not of the file.
+    figures, classes
+        Measured figures by name, each with what it was measured on; and the names of the classes.
+
+    Examples
+    --------
+    >>> alu.models.card("cifar10-vae").task
+    'vae'
+    """
 
     name: str
     task: str
-    """"classifier", "vae", "denoiser" or "pca"."""
     architecture: dict[str, Any]
     data: str
-    """What it was trained on, and how much of it."""
     command: str
-    """The command that trains it again."""
     source: str
     licence: str
     sha256: str
-    """Of the weights themselves (names, shapes, values), not of the file."""
     figures: dict[str, Any] = field(default_factory=dict)
-    """Measured figures by name, each with what it was measured on."""
     classes: tuple[str, ...] = ()
 
 
 def weight_hash(model: nn.Module) -> str:
-    """SHA-256 of every tensor of a network, by name, those that are not saved with it (a normalisation) included."""
+    """SHA-256 of the names and values of all tensors of a network, also of those that are not saved (normalisation).
+
+    Parameters
+    ----------
+    model
+        The network.
+
+    Examples
+    --------
+    >>> alu.models.weight_hash(classifier) == alu.models.card("cifar10-standard").sha256
+    True
+    """
     digest = hashlib.sha256()
     for name, tensor in sorted([*model.named_parameters(), *model.named_buffers()]):
         plain = tensor.detach().cpu().contiguous()
@@ -49,13 +74,34 @@ def weight_hash(model: nn.Module) -> str:
 
 
 def names(task: str | None = None) -> list[str]:
-    """Names of the bundled models, of one task or of all."""
-    found = sorted(path.stem for path in WEIGHTS.glob("*.json"))
-    return [name for name in found if task is None or card(name).task == task]
+    """Names of the bundled models.
+
+    Parameters
+    ----------
+    task
+        Only those of this task: "classifier", "vae", "denoiser" or "pca".
+
+    Examples
+    --------
+    >>> "cifar10-standard" in alu.models.names("classifier")
+    True
+    """
+    bundled = sorted(path.stem for path in WEIGHTS.glob("*.json"))
+    return [name for name in bundled if task is None or card(name).task == task]
 
 
 def card(name: str) -> Card:
-    """The card of a bundled model."""
+    """The card of a bundled model.
+
+    Parameters
+    ----------
+    name
+        One of `alu.models.names()`.
+
+    Examples
+    --------
+    >>> figures = alu.models.card("cifar10-standard").figures
+    """
     path = WEIGHTS / f"{name}.json"
     if not path.exists():
         known = [entry.stem for entry in WEIGHTS.glob("*.json")]
@@ -73,13 +119,33 @@ def read_card(path: Path) -> Card:
 
 
 def load(name: str) -> nn.Module:
-    """A bundled model by name, in eval mode, with its card as `.card`; its hash is checked."""
+    """A bundled model in eval mode, with its card as `.card`; its hash is checked.
+
+    Parameters
+    ----------
+    name
+        One of `alu.models.names()`.
+
+    Examples
+    --------
+    >>> logits = alu.models.load("cifar10-standard")(images)
+    """
     facts = card(name)
     return _opened(facts, WEIGHTS / f"{name}.safetensors")
 
 
 def load_file(path: Path | str) -> nn.Module:
-    """A model saved by `save`: `path` is the .safetensors file, with its card beside it."""
+    """A model that `save` wrote, in eval mode.
+
+    Parameters
+    ----------
+    path
+        The .safetensors file, with its card beside it.
+
+    Examples
+    --------
+    >>> again = alu.models.load_file(alu.models.save(classifier, classifier.card, folder))
+    """
     path = Path(path)
     card_path = path.with_suffix(".json")
     if not card_path.is_file():
@@ -95,7 +161,9 @@ def _opened(facts: Card, path: Path) -> nn.Module:
     try:
         model.load_state_dict(state)
     except RuntimeError as error:
-        raise StorageError(f"{path} does not hold the weights of {facts.architecture['name']}.") from error
+        raise StorageError(
+            f"{path} does not hold the weights of {facts.architecture['name']}. Copy it again."
+        ) from error
     if weight_hash(model) != facts.sha256:
         raise StorageError(f"{path} has been changed since its card was written. Install the package again.")
     model.card = facts  # type: ignore[assignment]
@@ -104,7 +172,17 @@ def _opened(facts: Card, path: Path) -> nn.Module:
 
 
 def rounded(model: nn.Module) -> nn.Module:
-    """The network itself, its weights rounded to half precision: what `save(half=True)` asks for."""
+    """The same network, its weights rounded to half precision in place: what `save(half=True)` requires.
+
+    Parameters
+    ----------
+    model
+        The network.
+
+    Examples
+    --------
+    >>> network = alu.models.rounded(alu.models.vae(latent=2, width=8))
+    """
     state = {key: _half(value).to(value.dtype) for key, value in model.state_dict().items()}
     if not all(bool(torch.isfinite(value).all()) for value in state.values()):
         raise UsageError(f"{type(model).__name__} has weights beyond half precision, 65,504. Save it without half.")
@@ -117,7 +195,21 @@ def _half(value: torch.Tensor) -> torch.Tensor:
 
 
 def save(model: nn.Module, facts: Card, folder: Path = WEIGHTS, *, half: bool = False) -> Path:
-    """Write weights and card; returns the path of the weights. `half` halves the file of a `rounded` network."""
+    """Write weights and card; returns the path of the weights.
+
+    Parameters
+    ----------
+    model, facts
+        The network, and its card; the hash is computed here.
+    folder
+        Where to write.
+    half
+        Whether to store a `rounded` network in half precision, which halves the file.
+
+    Examples
+    --------
+    >>> path = alu.models.save(classifier, classifier.card, folder)
+    """
     path = folder / f"{facts.name}.safetensors"
     state = model.state_dict()
     if half:
@@ -138,9 +230,20 @@ def bundled_name(model: object) -> str | None:
 
 
 def load_weights(model: nn.Module, path: Path | str) -> nn.Module:
-    """Put somebody's weights (.safetensors, or .pt/.pth/.th without code) into a network; returns it in eval mode.
+    """The network with the weights of a file, in eval mode.
 
-    A pickle is read with `weights_only=True`, which refuses anything but tensors and plain containers.
+    Parameters
+    ----------
+    model
+        The network, which is changed in place.
+    path
+        A .safetensors file, or a pickle (.pt, .pth, .th); a pickle is read with `weights_only=True`, which refuses
+        anything but tensors and plain containers.
+
+    Examples
+    --------
+    >>> path = alu.models.save(classifier, classifier.card, folder)
+    >>> network = alu.models.load_weights(alu.models.rebuild(classifier.architecture), path)
     """
     path = Path(path)
     if path.suffix == ".safetensors":

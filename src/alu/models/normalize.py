@@ -14,7 +14,17 @@ IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class Normalize(nn.Module):
-    """(images - mean) / std, channel by channel."""
+    """A layer that returns (images - mean) / std, channel by channel.
+
+    Parameters
+    ----------
+    mean, std
+        One value for each channel.
+
+    Examples
+    --------
+    >>> network = torch.nn.Sequential(alu.models.Normalize([0.5] * 3, [0.25] * 3), alu.models.resnet20())
+    """
 
     mean: Tensor
     std: Tensor
@@ -27,7 +37,7 @@ class Normalize(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Normalised images, same shape."""
-        if images.shape[-3] != self.mean.shape[1]:  # which would be broadcast without a word
+        if images.shape[-3] != self.mean.shape[1]:  # which would be broadcast silently
             raise InputError(
                 f"This classifier normalises {self.mean.shape[1]} channels; the images have {images.shape[-3]}. Give "
                 f"it images [N, {self.mean.shape[1]}, H, W]."

@@ -27,5 +27,15 @@ class Projection(nn.Module):
 
 @architecture
 def projection(components: int, values: int) -> Projection:
-    """A projection whose directions are still zero."""
+    """A projection whose directions are still zero: the weights of a PCA are loaded into it.
+
+    Parameters
+    ----------
+    components, values
+        How many directions, and how many values an image has.
+
+    Examples
+    --------
+    >>> projected = alu.models.projection(components=10, values=3 * 32 * 32)(images)
+    """
     return Projection(components, values)

@@ -1,8 +1,8 @@
-"""Residual classifiers: the CIFAR family (20, 32, 44, 56), and ResNet-18 and -50 for small pictures."""
+"""Residual classifiers: the CIFAR family (20, 32, 44, 56), and ResNet-18 and -50 for small images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -74,18 +74,10 @@ class ResNet(nn.Module):
     """A residual classifier from [0, 1] images [N, C, H, W] to logits [N, num_classes]; it normalises inside."""
 
     def __init__(
-        self,
-        block: type[BasicBlock] | type[Bottleneck],
-        depths: Sequence[int],
-        widths: Sequence[int],
-        num_classes: int,
-        *,
-        channels: int,
-        stem_stride: int,
-        mean: Sequence[float],
-        std: Sequence[float],
+        self, block: type[BasicBlock] | type[Bottleneck], depths: Sequence[int], widths: Sequence[int],
+        num_classes: int, *, channels: int, stem_stride: int, mean: Sequence[float], std: Sequence[float],
         padded: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.normalize = Normalize(per_channel(mean, channels), per_channel(std, channels))
         self.conv1 = nn.Conv2d(channels, widths[0], 3, stem_stride, 1, bias=False)
@@ -93,16 +85,12 @@ class ResNet(nn.Module):
         inputs = widths[0]
         self.stages = len(depths)
         for stage, (depth, width) in enumerate(zip(depths, widths, strict=True), start=1):
-            blocks: list[nn.Module] = []
+            blocks: list[BasicBlock | Bottleneck] = []
             for index in range(depth):
                 stride = 2 if stage > 1 and index == 0 else 1
-                made = (
-                    BasicBlock(inputs, width, stride, padded=padded)
-                    if block is BasicBlock
-                    else Bottleneck(inputs, width, stride)
-                )
-                blocks.append(made)
-                inputs = made.outputs
+                more = {"padded": padded} if block is BasicBlock else {}
+                blocks.append(block(inputs, width, stride, **more))
+                inputs = blocks[-1].outputs
             self.add_module(f"layer{stage}", nn.Sequential(*blocks))
         self.linear = nn.Linear(inputs, num_classes)
         for module in self.modules():
@@ -122,55 +110,56 @@ class ResNet(nn.Module):
         return logits
 
 
-def _cifar(depth: int, num_classes: int, channels: int, mean: Sequence[float], std: Sequence[float]) -> ResNet:
-    blocks = [(depth - 2) // 6] * 3
-    return ResNet(
-        BasicBlock, blocks, (16, 32, 64), num_classes, channels=channels, stem_stride=1, mean=mean, std=std, padded=True
-    )
+def _cifar(depth: int, size: str) -> Callable[..., ResNet]:
+    """The builder of one network of the family, which differ in depth only; `size` is its number of parameters."""
+
+    def build(
+        num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0],
+        std: Sequence[float] = IMAGENET[1],
+    ) -> ResNet:  # fmt: skip
+        depths = [(depth - 2) // 6] * 3
+        return ResNet(
+            BasicBlock, depths, (16, 32, 64), num_classes, channels=channels, stem_stride=1, mean=mean, std=std,
+            padded=True,
+        )  # fmt: skip
+
+    build.__name__ = build.__qualname__ = f"resnet{depth}"
+    build.__doc__ = f"""CIFAR ResNet-{depth} ({size} parameters).
+
+    Parameters
+    ----------
+    num_classes, channels
+        Classes, and channels of the images.
+    mean, std
+        Statistics of each channel by which images are normalised; ImageNet's, as public checkpoints expect.
+
+    Examples
+    --------
+    >>> logits = alu.models.resnet{depth}(num_classes=5)(images)
+    """
+    return architecture(build)
 
 
-@architecture
-def resnet20(
-    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
-) -> ResNet:
-    """CIFAR ResNet-20 (0.27 M parameters). The statistics are ImageNet's, as public checkpoints of it expect."""
-    return _cifar(20, num_classes, channels, mean, std)
-
-
-@architecture
-def resnet32(
-    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
-) -> ResNet:
-    """CIFAR ResNet-32 (0.46 M parameters)."""
-    return _cifar(32, num_classes, channels, mean, std)
-
-
-@architecture
-def resnet44(
-    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
-) -> ResNet:
-    """CIFAR ResNet-44 (0.66 M parameters)."""
-    return _cifar(44, num_classes, channels, mean, std)
-
-
-@architecture
-def resnet56(
-    num_classes: int = 10, channels: int = 3, mean: Sequence[float] = IMAGENET[0], std: Sequence[float] = IMAGENET[1]
-) -> ResNet:
-    """CIFAR ResNet-56 (0.85 M parameters)."""
-    return _cifar(56, num_classes, channels, mean, std)
+resnet20, resnet32, resnet44, resnet56 = map(_cifar, (20, 32, 44, 56), ("0.27 M", "0.46 M", "0.66 M", "0.85 M"))
 
 
 @architecture
 def resnet18(
-    num_classes: int = 10,
-    channels: int = 3,
-    size: int = 32,
-    width: int = 64,
-    mean: Sequence[float] = CIFAR10[0],
-    std: Sequence[float] = CIFAR10[1],
-) -> ResNet:
-    """ResNet-18 for small pictures; `width` 64 is the usual one, 16 costs 35 M multiply-adds at 32 pixels."""
+    num_classes: int = 10, channels: int = 3, size: int = 32, width: int = 64,
+    mean: Sequence[float] = CIFAR10[0], std: Sequence[float] = CIFAR10[1],
+) -> ResNet:  # fmt: skip
+    """ResNet-18 for small images.
+
+    Parameters
+    ----------
+    size, width
+        Height of the images, and channels of the first stage: 64 is the usual width, 16 costs 35 M multiply-adds at 32
+        pixels; plus those of `resnet20`.
+
+    Examples
+    --------
+    >>> logits = alu.models.resnet18(num_classes=5, width=4)(images)
+    """
     widths = (width, 2 * width, 4 * width, 8 * width)
     stride = _stem_stride(size)
     return ResNet(
@@ -180,14 +169,15 @@ def resnet18(
 
 @architecture
 def resnet50(
-    num_classes: int = 10,
-    channels: int = 3,
-    size: int = 32,
-    width: int = 64,
-    mean: Sequence[float] = CIFAR10[0],
-    std: Sequence[float] = CIFAR10[1],
-) -> ResNet:
-    """ResNet-50 for small pictures, the paper's classifier."""
+    num_classes: int = 10, channels: int = 3, size: int = 32, width: int = 64,
+    mean: Sequence[float] = CIFAR10[0], std: Sequence[float] = CIFAR10[1],
+) -> ResNet:  # fmt: skip
+    """ResNet-50 for small images, the paper's classifier. Parameters are those of `resnet18`.
+
+    Examples
+    --------
+    >>> logits = alu.models.resnet50(num_classes=5, width=4)(images)
+    """
     widths = (width, 2 * width, 4 * width, 8 * width)
     stride = _stem_stride(size)
     return ResNet(
@@ -196,5 +186,5 @@ def resnet50(
 
 
 def _stem_stride(size: int) -> int:
-    """Keep the first stage near 32 pixels: larger pictures are halved once at the stem."""
+    """Keep the first stage near 32 pixels: larger images are halved once at the stem."""
     return 1 if size <= 32 else 2

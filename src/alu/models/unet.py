@@ -53,5 +53,15 @@ class UNet(nn.Module):
 
 @architecture
 def unet(channels: int = 3, width: int = 24, levels: int = 3) -> UNet:
-    """The bundled denoiser's architecture."""
+    """The bundled denoiser's architecture.
+
+    Parameters
+    ----------
+    channels, width, levels
+        Channels of the images and of the first level, and how many levels there are.
+
+    Examples
+    --------
+    >>> denoised = alu.models.unet(width=4, levels=2)(images)
+    """
     return UNet(channels, width, levels)

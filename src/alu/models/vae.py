@@ -1,4 +1,4 @@
-"""A convolutional VAE with a spatial latent code, made so that one decoder pass is cheap on a CPU."""
+"""A convolutional VAE with a spatial latent code; one decoder pass is cheap on a CPU."""
 
 from __future__ import annotations
 
@@ -76,5 +76,15 @@ class VAE(nn.Module):
 
 @architecture
 def vae(channels: int = 3, latent: int = 16, width: int = 96) -> VAE:
-    """The bundled VAE's architecture; pictures of any height and width divisible by 4."""
+    """The bundled VAE's architecture, for images whose height and width are divisible by 4.
+
+    Parameters
+    ----------
+    channels, latent, width
+        Channels of the images, of the latent code, and of the widest layers.
+
+    Examples
+    --------
+    >>> mean, logvar = alu.models.vae(latent=2, width=8).encode(images)
+    """
     return VAE(channels, latent, width)

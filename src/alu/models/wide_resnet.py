@@ -65,12 +65,18 @@ class WideResNet(nn.Module):
 
 @architecture
 def wide_resnet(
-    num_classes: int = 10,
-    depth: int = 28,
-    factor: int = 10,
-    channels: int = 3,
-    mean: Sequence[float] = CIFAR10[0],
-    std: Sequence[float] = CIFAR10[1],
-) -> WideResNet:
-    """WRN-`depth`-`factor`."""
+    num_classes: int = 10, depth: int = 28, factor: int = 10, channels: int = 3,
+    mean: Sequence[float] = CIFAR10[0], std: Sequence[float] = CIFAR10[1],
+) -> WideResNet:  # fmt: skip
+    """WRN-`depth`-`factor`.
+
+    Parameters
+    ----------
+    depth, factor
+        Number of layers (6 n + 4), and how much wider than a ResNet it is; plus those of `resnet20`.
+
+    Examples
+    --------
+    >>> logits = alu.models.wide_resnet(depth=10, factor=1)(images)
+    """
     return WideResNet(depth, factor, num_classes, channels, mean, std)

@@ -13,22 +13,6 @@ from alu.purifiers.pca import PCA
 from alu.purifiers.unet import UNet
 
 __all__ = [
-    "GRAD_MODES",
-    "JPEG",
-    "PCA",
-    "AntiAdversary",
-    "BitDepth",
-    "Blur",
-    "Chain",
-    "GradMode",
-    "Guided",
-    "Hedge",
-    "Identity",
-    "InnerVAE",
-    "LatentVAE",
-    "Median",
-    "Purification",
-    "Purifier",
-    "Traits",
-    "UNet",
-]
+    "GRAD_MODES", "JPEG", "PCA", "AntiAdversary", "BitDepth", "Blur", "Chain", "GradMode", "Guided", "Hedge",
+    "Identity", "InnerVAE", "LatentVAE", "Median", "Purification", "Purifier", "Traits", "UNet",
+]  # fmt: skip

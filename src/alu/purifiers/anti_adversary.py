@@ -1,4 +1,4 @@
-"""Anti-Adversary (Alfarra et al. 2022): move an image towards more confidence in the answer it already has."""
+"""Anti-Adversary (Alfarra et al. 2022): move an image towards more confidence in the class it already has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from alu.purifiers.guided import Guided
 
 
 class AntiAdversary(Guided):
-    """d = 0; `steps` times d -= step_size * sign ∇ CE(f(x + d), argmax f(x)); the image handed out is x + d."""
+    """Moves each image x by d: from d = 0, `steps` times d -= step_size * sign ∇ CE(f(x + d), argmax f(x)).
+
+    Parameters
+    ----------
+    steps, step_size
+        Number of steps and their size; `classifier` is that of `Guided`.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.AntiAdversary(classifier, steps=1)(images)
+    """
 
     def __init__(self, classifier: nn.Module | str, *, steps: int = 2, step_size: float = 0.15) -> None:
         super().__init__(classifier)
@@ -19,7 +29,7 @@ class AntiAdversary(Guided):
         self.steps, self.step_size = steps, step_size
 
     def moved(self, images: Tensor) -> Tensor:
-        """The images after the steps, which are taken in all of space; what is handed out is clipped by the base."""
+        """The images after the steps; pixels may leave [0, 1] on the way, the base class clips the result."""
         answer = self.logits(images).argmax(1)
         at = images
         for _ in range(self.steps):

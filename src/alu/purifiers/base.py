@@ -20,18 +20,31 @@ GRAD_MODES: tuple[GradMode, ...] = get_args(GradMode)
 
 @dataclass(frozen=True)
 class Traits:
-    """What a part is, as far as an attacker must care; traits oblige attacks."""
+    """The properties of a part that decide which attacks it must be evaluated with.
+
+    Parameters
+    ----------
+    stochastic, iterative, batch_dependent
+        Whether it is random, makes several steps, or lets one image change the result of another.
+    gradient
+        "exact", "approximate" (a smooth stand-in for rounding), or "twin" (of a gradient-descent twin).
+    detector
+        Whether answers depend on a detector that an attacker can aim at.
+
+    Examples
+    --------
+    >>> alu.purifiers.JPEG().traits.gradient
+    'approximate'
+    """
 
     stochastic: bool = False
     iterative: bool = False
     batch_dependent: bool = False
     gradient: str = "exact"
-    """"exact", "approximate" (a smooth stand-in for rounding), or "twin" (of a gradient-descent twin)."""
     detector: bool = False
-    """Whether answers depend on a detector that an attacker can aim at."""
 
     def joined(self, other: Traits) -> Traits:
-        """The traits of two parts in a row: the harder one of each."""
+        """The traits of two parts in a row: of each trait the value that is harder to attack."""
         order = ("exact", "approximate", "twin")
         return Traits(
             self.stochastic or other.stochastic,
@@ -44,7 +57,17 @@ class Traits:
 
 @dataclass(frozen=True)
 class Purification:
-    """Purified images and, where it was asked for and exists, the reconstruction before any step."""
+    """What `Purifier.purify` returns.
+
+    Parameters
+    ----------
+    purified, reconstruction
+        The purified images and, if it was asked for, the output before any step.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.Blur().purify(images).purified
+    """
 
     purified: Tensor
     reconstruction: Tensor | None = None
@@ -60,7 +83,7 @@ class Replace(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """Everything goes to the stand-in."""
+        """All of the gradient goes to the stand-in."""
         return grads[0], None
 
 
@@ -71,16 +94,22 @@ def replace(stand_in: Tensor, value: Tensor) -> Tensor:
 
 
 class Purifier(Part, nn.Module, ABC):
-    """Base of all purifiers. A subclass writes `run`; this class checks, clips, and gives every gradient mode.
+    """Base of all purifiers. A subclass writes `run`; this class checks, clips, and provides every gradient mode.
 
     Output: same shape, dtype and device as the images, in [0, 1]. An image's result does not depend on its batch.
+
+    Examples
+    --------
+    >>> class Darker(alu.purifiers.Purifier):
+    ...     def run(self, images):
+    ...         return 0.9 * images
     """
 
     family: ClassVar[str] = "purifier"
 
     @property
     def traits(self) -> Traits:
-        """What an attacker must reckon with."""
+        """What an attacker has to deal with."""
         return Traits()
 
     @property
@@ -90,17 +119,17 @@ class Purifier(Part, nn.Module, ABC):
 
     @abstractmethod
     def run(self, images: Tensor) -> Tensor:
-        """Purified images. Called without gradients wanted; may still be differentiable."""
+        """Purified images. Called when no gradient is needed; may still be differentiable."""
 
     def surrogate(self, images: Tensor) -> Tensor:
         """A differentiable stand-in for `run`, used for gradients only."""
         return self.run(images)
 
     def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
-        """Purified images with a gradient by `surrogate`, `unrolled` or `implicit`, which agree for a filter."""
-        again = self.reconstructed(images) if reconstruct else None
+        """Purified images with the gradient of `surrogate`, `unrolled` or `implicit`; a filter has one for all."""
+        reconstruction = self.reconstructed(images) if reconstruct else None
         value = self._exact(images.detach(), False).purified
-        return Purification(replace(self.smooth(images), value), again)
+        return Purification(replace(self.smooth(images), value), reconstruction)
 
     def purify(self, images: Tensor, grad_mode: GradMode = "unrolled", *, reconstruct: bool = False) -> Purification:
         """Purified images and, if `reconstruct`, the reconstruction. The value is the same in every mode."""
@@ -124,9 +153,9 @@ class Purifier(Part, nn.Module, ABC):
                     return self._exact(plain, reconstruct)
             with torch.enable_grad():
                 if grad_mode == "bpda":
-                    done = self._exact(images.detach(), False)
-                    again = self.reconstructed(images) if reconstruct else None
-                    return Purification(replace(images, done.purified), again)
+                    exact = self._exact(images.detach(), False)
+                    reconstruction = self.reconstructed(images) if reconstruct else None
+                    return Purification(replace(images, exact.purified), reconstruction)
                 return self.differentiated(images, grad_mode, reconstruct)
 
     def forward(self, images: Tensor, grad_mode: GradMode = "unrolled") -> Tensor:
@@ -138,18 +167,18 @@ class Purifier(Part, nn.Module, ABC):
         raise UsageError(f"{type(self).__name__} has no reconstruction.")
 
     def reconstructed(self, images: Tensor) -> Tensor:
-        """The reconstruction as the classifier sees it."""
+        """The reconstruction, clipped, as the classifier gets it."""
         return self._clipped(self.reconstruct(images))
 
     def smooth(self, images: Tensor) -> Tensor:
-        """The differentiable stand-in as the classifier would see it."""
+        """The differentiable stand-in, clipped, as the classifier would get it."""
         return self._clipped(self.surrogate(images))
 
     def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
         """What is deployed, without a gradient."""
         with torch.no_grad():
-            again = self.reconstructed(images) if reconstruct else None
-            return Purification(self._clipped(self.run(images)), again)
+            reconstruction = self.reconstructed(images) if reconstruct else None
+            return Purification(self._clipped(self.run(images)), reconstruction)
 
     @staticmethod
     def _clipped(images: Tensor) -> Tensor:

@@ -13,7 +13,17 @@ from alu.purifiers.base import GradMode, Purification, Purifier, Traits
 
 
 class Chain(Purifier):
-    """Applies purifiers in the order given; the last one decides whether there is a reconstruction."""
+    """Several purifiers, applied one after another.
+
+    Parameters
+    ----------
+    *purifiers
+        In the order they are applied; the last one decides whether there is a reconstruction.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.Chain(alu.purifiers.Median(3), alu.purifiers.Blur(0.5))(images)
+    """
 
     def __init__(self, *purifiers: Purifier) -> None:
         super().__init__()
@@ -28,7 +38,7 @@ class Chain(Purifier):
 
     @property
     def traits(self) -> Traits:
-        """The harder trait of every part."""
+        """Of each trait the value that is hardest to attack."""
         return reduce(Traits.joined, (part.traits for part in self.parts))
 
     @property
@@ -43,7 +53,7 @@ class Chain(Purifier):
         return images
 
     def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
-        """Each part's own gradient, multiplied by the chain rule."""
+        """The parts' own gradients, joined by the chain rule."""
         for part in self.parts[:-1]:
             images = part.purify(images, grad_mode).purified
         return self.parts[-1].purify(images, grad_mode, reconstruct=reconstruct)

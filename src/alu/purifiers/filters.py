@@ -1,4 +1,4 @@
-"""Purifiers without a model: identity, Gaussian blur, median, bit depth. The controls that every claim needs."""
+"""Purifiers without a model: identity, Gaussian blur, median, bit depth. Other purifiers are compared with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from alu.purifiers.base import Purifier, Traits
 
 
 class Identity(Purifier):
-    """Changes nothing: the bare classifier in a defence's clothes."""
+    """Changes nothing: a defence around it is the bare classifier.
+
+    Examples
+    --------
+    >>> torch.equal(alu.purifiers.Identity()(images), images)
+    True
+    """
 
     def run(self, images: Tensor) -> Tensor:
         """The images themselves."""
@@ -21,7 +27,17 @@ class Identity(Purifier):
 
 
 class Blur(Purifier):
-    """Gaussian blur with standard deviation `sigma` pixels, edges reflected."""
+    """Gaussian blur, edges reflected.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation in pixels.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.Blur(sigma=0.5)(images)
+    """
 
     def __init__(self, sigma: float = 0.5) -> None:
         super().__init__()
@@ -42,7 +58,17 @@ class Blur(Purifier):
 
 
 class Median(Purifier):
-    """The median of each `size` x `size` neighbourhood, edges reflected."""
+    """The median of each square neighbourhood, edges reflected.
+
+    Parameters
+    ----------
+    size
+        Height and width of the neighbourhood in pixels; odd.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.Median(size=3)(images)
+    """
 
     def __init__(self, size: int = 3) -> None:
         super().__init__()
@@ -58,7 +84,17 @@ class Median(Purifier):
 
 
 class BitDepth(Purifier):
-    """Keeps the top `bits` bits of each pixel (feature squeezing, Xu et al. 2018)."""
+    """Rounds each pixel to fewer bits (feature squeezing, Xu et al. 2018).
+
+    Parameters
+    ----------
+    bits
+        How many of the 8 bits are kept.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.BitDepth(bits=4)(images)
+    """
 
     def __init__(self, bits: int = 4) -> None:
         super().__init__()
@@ -82,7 +118,7 @@ class BitDepth(Purifier):
 
 
 def padded_by(images: Tensor, radius: int) -> Tensor:
-    """Images with `radius` more pixels on each side: reflected, or repeated where the picture is too small."""
+    """Images with `radius` more pixels on each side: reflected, or repeated if the image is too small."""
     if radius == 0:
         return images
     small = min(images.shape[2:]) <= radius

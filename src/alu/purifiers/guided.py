@@ -14,10 +14,19 @@ from alu.purifiers.base import Purifier, Traits
 
 
 class Guided(Purifier):
-    """Base of purifiers that ask a classifier for a gradient; a subclass writes `moved` and its own settings.
+    """Base of purifiers that follow a classifier's gradient. A subclass writes `moved` and takes its own settings.
 
-    classifier: a module from images to logits, or the name of a bundled one. Each image is moved for itself. For its
-    attackers the way is the identity: the moves follow the image, and their own derivative is left out.
+    Each image is moved independently. Attackers get the identity's gradient: the derivative of the move is left out.
+
+    Parameters
+    ----------
+    classifier
+        A module from images to logits, or the name of a bundled one.
+
+    Examples
+    --------
+    >>> issubclass(alu.purifiers.Hedge, alu.purifiers.Guided)
+    True
     """
 
     def __init__(self, classifier: nn.Module | str) -> None:
@@ -45,8 +54,8 @@ class Guided(Purifier):
         """The gradient of `loss(logits)` [N] at the images; no parameter's gradient is touched."""
         with torch.enable_grad():
             at = images.detach().requires_grad_(True)
-            (found,) = torch.autograd.grad(loss(self.logits(at)).sum(), at)
-        return found.detach()
+            (gradient,) = torch.autograd.grad(loss(self.logits(at)).sum(), at)
+        return gradient.detach()
 
     def logits(self, images: Tensor) -> Tensor:
         """The classifier's logits [N, classes]."""

@@ -19,20 +19,20 @@ Product = Callable[[Tensor], Tensor]
 
 
 class Implicit(torch.autograd.Function):
-    """D(z*) as a function of the images, z* the minimiser that was found."""
+    """D(z*) as a function of the images, z* the minimiser that the steps reached."""
 
     @staticmethod
     def forward(
         ctx: Any, images: Tensor, code: Tensor, problem: LatentProblem, iterations: int, damping: float
     ) -> Tensor:
-        """The output at the code found."""
+        """The output at this code."""
         ctx.problem, ctx.iterations, ctx.damping = problem, iterations, damping
         ctx.save_for_backward(images, code)
         return problem.output(code)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
-        """The gradient for the images; the start of the search has none at a minimum."""
+        """The gradient for the images; at a minimum the start of the steps has none."""
         images, code = ctx.saved_tensors
         problem: LatentProblem = ctx.problem
         push, pull = jacobian_products(problem.decode, code)

@@ -14,11 +14,21 @@ from alu.purifiers.latent import LatentVAE
 
 
 class InnerVAE(LatentVAE):
-    """h(z_N): what an inner decoder layer holds after `steps` steps down the error of the decoder's own output.
+    """h(z_N): the features of an inner decoder layer after latent steps that reduce the error of the decoder's output.
 
-    network: an `alu.models.asymmetric`, or the name of a bundled one; the same network is the classifier of the
-    defence and reads images and features alike. Features are not images: they are not clipped, and BPDA's identity does
-    not fit them, so the gradient mode "bpda" goes backward through the stand-in h(E(x)), as an attacker would.
+    Features are not images: they are not clipped, and BPDA's identity does not fit them, so the gradient mode "bpda"
+    goes backward through the stand-in h(E(x)), as an attacker would.
+
+    Parameters
+    ----------
+    vae
+        An `alu.models.asymmetric`, or the name of a bundled one. The same network is the classifier of the defence: it
+        accepts both images and features. All settings are those of `LatentVAE`.
+
+    Examples
+    --------
+    >>> alu.purifiers.InnerVAE("cifar10-asymmetric", steps=1)(images).shape
+    torch.Size([4, 48, 16, 16])
     """
 
     def __init__(self, vae: nn.Module | str, **settings: object) -> None:
@@ -52,5 +62,5 @@ class InnerVAE(LatentVAE):
 
     @staticmethod
     def cropped(output: Tensor, images: Tensor) -> Tensor:
-        """Features as they are: they are no images, and have no margin."""
+        """The features unchanged: they have no padding to cut off."""
         return output

@@ -36,14 +36,22 @@ CHROMINANCE = tuple(
 # RGB -> luminance and two colour differences (JFIF); the inverse is computed, so that the two always agree.
 COLOURS = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
 
-
 Rounding = Callable[[Tensor], Tensor]
 
 
 class JPEG(Purifier):
-    """Compresses and decompresses at `quality` 1 to 100, chroma at half resolution as most encoders do.
+    """JPEG compression and decompression, chroma at half resolution as most encoders do.
 
     Three channels are RGB; any other number is compressed channel by channel like luminance.
+
+    Parameters
+    ----------
+    quality
+        From 1 (smallest file) to 100.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.JPEG(quality=50)(images)
     """
 
     def __init__(self, quality: int = 75) -> None:
@@ -54,11 +62,11 @@ class JPEG(Purifier):
 
     @property
     def traits(self) -> Traits:
-        """The rounding of coefficients is passed straight through."""
+        """The gradient ignores the rounding of coefficients."""
         return Traits(gradient="approximate")
 
     def run(self, images: Tensor) -> Tensor:
-        """Decompressed images, on the 8-bit lattice as a decoder gives them."""
+        """Decompressed images with 8-bit pixels, as a decoder returns them."""
         return self._compressed(images, torch.round).clamp(0, 255).round() / 255
 
     def surrogate(self, images: Tensor) -> Tensor:

@@ -43,27 +43,36 @@ class Codec(Protocol):
 
 
 class LatentVAE(Purifier):
-    """P_N(x) = D(z_N), where z starts at `start` and takes `steps` steps down the reconstruction error.
+    """P_N(x) = D(z_N): the image decoded from a latent code that N steps fit to the input.
 
-    vae: a module with `encode` and `decode`, or the name of a bundled one. start: the encoder's mean ("encoder"), a
-    draw from its posterior ("sampled"; the draw depends on the image and on `seed`), or one normal code for all images
-    ("random"). solver: "gd" or "adam"; with Adam the `unrolled` gradient is that of a gradient-descent twin.
+    Parameters
+    ----------
+    vae
+        A module with `encode` and `decode`, or the name of a bundled one.
+    steps
+        N, the number of latent steps.
+    lr, schedule
+        The rate of the steps, and whether it is "constant" or falls as a half "cosine".
+    solver
+        "adam" or "gd" (gradient descent).
+    objective, prior
+        Each step reduces ||D(z) - x||² ("sse"), its mean per value ("mse") or the norm ("norm"), plus prior * ||z||².
+    start, seed
+        Where z starts: the encoder's mean ("encoder"), a draw from its posterior ("sampled"; the draw depends on the
+        image and on `seed`), or one normal code for all images ("random").
+    twin_lr
+        With Adam, the `unrolled` gradient is that of a gradient-descent twin; this is its rate, if it is not estimated.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.LatentVAE("cifar10-vae", steps=2)(images)
     """
 
     def __init__(
-        self,
-        vae: nn.Module | str,
-        *,
-        steps: int = 20,
-        lr: float = 5e-2,
-        solver: SolverName = "adam",
-        objective: Objective = "sse",
-        start: Start = "encoder",
-        schedule: Schedule = "cosine",
-        prior: float = 0.0,
-        seed: int = 0,
-        twin_lr: float | None = None,
-    ) -> None:
+        self, vae: nn.Module | str, *, steps: int = 20, lr: float = 5e-2, solver: SolverName = "adam",
+        objective: Objective = "sse", start: Start = "encoder", schedule: Schedule = "cosine", prior: float = 0.0,
+        seed: int = 0, twin_lr: float | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         who = type(self).__name__
         check_choice("solver", solver, get_args(SolverName))
@@ -81,7 +90,7 @@ class LatentVAE(Purifier):
 
     @property
     def traits(self) -> Traits:
-        """Iterative; random if it samples; with Adam, differentiable only through its twin."""
+        """Iterative; random if it samples its start; with Adam, differentiable only through its twin."""
         return Traits(
             stochastic=self.start == "sampled",
             iterative=self.steps > 0,
@@ -95,11 +104,11 @@ class LatentVAE(Purifier):
 
     @property
     def codec(self) -> Codec:
-        """The VAE as what it can do."""
+        """The VAE, typed by its two methods."""
         return cast(Codec, self.vae)
 
     read: Callable[[Tensor], Tensor] | None = None
-    """Code -> what is handed out; D(z) itself where there is none."""
+    """Code -> output; None where the output is D(z) itself."""
 
     @property
     def problem(self) -> LatentProblem:
@@ -119,7 +128,7 @@ class LatentVAE(Purifier):
         return code.to(mean).expand_as(mean).clone()
 
     def reconstruct(self, images: Tensor) -> Tensor:
-        """D(E(x)); with a sampled start, of a draw of its own."""
+        """D(E(x)); with a sampled start, from a draw of its own."""
         return self._through_encoder(images, draw=1)
 
     def run(self, images: Tensor) -> Tensor:
@@ -143,14 +152,14 @@ class LatentVAE(Purifier):
 
     @torch.no_grad()
     def trajectory(self, images: Tensor, stations: int) -> list[Tensor]:
-        """What would be handed out at evenly spaced steps k, the last one what is."""
+        """The outputs at evenly spaced steps; the last one is the purified image."""
         count = min(stations, self.steps + 1)
         return self.outputs(images, [round((number + 1) * self.steps / count) for number in range(count)])
 
     @torch.no_grad()
     def outputs(self, images: Tensor, counts: Sequence[int]) -> list[Tensor]:
-        """What is there after each of these numbers of steps, none above `steps`, from one descent. With a constant
-        rate it is what a purifier with so many steps hands out; a falling rate has fallen less by then."""
+        """The outputs of one descent after each of these numbers of steps, none above `steps`. With a constant rate,
+        they are those of a purifier with so many steps; not with a falling one, which falls more slowly here."""
         padded = self.padded(images)
         kept: dict[int, Tensor] = {}
         step = 0
@@ -179,29 +188,29 @@ class LatentVAE(Purifier):
         with torch.no_grad():
             final = self.code(padded, first)
             output = self.cropped(self.codec.decode(final), images)
-            again = None
+            reconstruction = None
             if reconstruct:
-                # With the encoder's start the first step has already decoded z_0; with none, z_N is z_0.
+                # With the encoder's start the first step has already decoded z_0; without steps, z_N is z_0.
                 if self.start == "encoder":
-                    again = self.cropped(first[0], images) if first else output
+                    reconstruction = self.cropped(first[0], images) if first else output
                 else:
-                    again = self.reconstruct(images)
-        return Purification(self._clipped(output), None if again is None else self._clipped(again))
+                    reconstruction = self.reconstruct(images)
+        return Purification(self._clipped(output), None if reconstruction is None else self._clipped(reconstruction))
 
     def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
-        """The deployed output with the gradient of the mode asked for."""
-        again = self.reconstructed(images) if reconstruct else None
+        """The deployed output with the gradient of `grad_mode`."""
+        reconstruction = self.reconstructed(images) if reconstruct else None
         if grad_mode == "surrogate":
             value = self._exact(images.detach(), False).purified
-            return Purification(replace(self.smooth(images), value), again)
+            return Purification(replace(self.smooth(images), value), reconstruction)
         padded = self.padded(images)
         if grad_mode == "implicit":
-            found = self.code(padded.detach())
-            output: Tensor = Implicit.apply(padded, found, self.problem, 40, 1e-3)  # type: ignore[no-untyped-call]
+            code = self.code(padded.detach())
+            output: Tensor = Implicit.apply(padded, code, self.problem, 40, 1e-3)  # type: ignore[no-untyped-call]
         else:
             start = self.start_code(padded)
             output = Unrolled.apply(padded, start, self._descent(start))  # type: ignore[no-untyped-call]
-        return Purification(self._clipped(self.cropped(output, images)), again)
+        return Purification(self._clipped(self.cropped(output, images)), reconstruction)
 
     def _descent(self, start: Tensor) -> Descent:
         """What `unrolled` differentiates: itself if it is gradient descent, else its gradient-descent twin."""
@@ -212,7 +221,7 @@ class LatentVAE(Purifier):
         return Descent(problem, rate, "constant", self.steps, deployed=self._solved)
 
     def _stable_rate(self, start: Tensor) -> float:
-        """The twin's rate, found once per shape at a fixed code, so that no image's gradient depends on its batch."""
+        """The twin's rate, estimated once per shape at a fixed code: no image's gradient may depend on its batch."""
         key = (tuple(start.shape[1:]), start.dtype, str(start.device))
         known: dict[object, float] = self.__dict__.setdefault("_rates", {})
         if key not in known:
@@ -221,7 +230,7 @@ class LatentVAE(Purifier):
         return known[key]
 
     def padded(self, images: Tensor) -> Tensor:
-        """Images padded at the right and below to what the VAE's stride can divide."""
+        """Images padded at the right and the bottom to a multiple of the VAE's stride."""
         expected = getattr(self.vae, "channels", images.shape[1])
         if images.shape[1] != expected:
             raise InputError(f"This VAE reads images of {expected} channels; these have {images.shape[1]}.")
@@ -231,9 +240,5 @@ class LatentVAE(Purifier):
 
     @staticmethod
     def cropped(output: Tensor, images: Tensor) -> Tensor:
-        """An output of padded images, without the margin."""
+        """An output of padded images, without the padding."""
         return output[:, :, : images.shape[2], : images.shape[3]]
-
-
-def _remember(codes: list[Tensor], code: Tensor) -> None:
-    codes.append(code.detach().clone())

@@ -14,9 +14,18 @@ from alu.purifiers.base import Purifier
 
 
 class PCA(Purifier):
-    """Keeps the first `components` principal directions of the images it was fitted on.
+    """Projection onto the principal directions of the images it was fitted on.
 
     Fitted: `mean_` [D] and `components_` [components, D], rows orthonormal, D = channels * height * width.
+
+    Parameters
+    ----------
+    components
+        How many directions are kept.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.PCA(components=3).fit(images)(images)
     """
 
     mean_: Tensor
@@ -59,17 +68,17 @@ class PCA(Purifier):
     def bundled(cls, name: str) -> Self:
         """A projection that comes with the package, by its model's name."""
         weights = load(name).state_dict()
-        made = cls(len(weights["components_"]))
-        made.load_state_dict(weights)
-        return made
+        projection = cls(len(weights["components_"]))
+        projection.load_state_dict(weights)
+        return projection
 
     def first(self, components: int) -> PCA:
-        """A projection on the first of these directions only."""
+        """A projection onto the first `components` of these directions."""
         if not 1 <= components <= len(self.components_):
-            raise UsageError(f"This PCA has {len(self.components_)} directions; the first {components} were asked for.")
-        made = PCA(components)
-        made.mean_, made.components_ = self.mean_.clone(), self.components_[:components].clone()
-        return made
+            raise UsageError(f"This PCA has {len(self.components_)} directions; it cannot keep the first {components}.")
+        shorter = PCA(components)
+        shorter.mean_, shorter.components_ = self.mean_.clone(), self.components_[:components].clone()
+        return shorter
 
     def run(self, images: Tensor) -> Tensor:
         """Projected images."""
@@ -85,7 +94,7 @@ class PCA(Purifier):
         return (codes @ self.components_ + self.mean_).view_as(images)
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
-        """Let the fitted arrays take the size they were saved with."""
+        """Give the fitted arrays the sizes they were saved with."""
         for name in ("mean_", "components_"):
             if prefix + name in state_dict:
                 setattr(self, name, torch.empty_like(state_dict[prefix + name]))

@@ -1,4 +1,4 @@
-"""The latent problem min_z objective(D(z), x) and the solvers that walk towards its minimum."""
+"""The latent problem min_z objective(D(z), x) and the solvers that step towards its minimum."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class LatentProblem:
     objective: Objective = "sse"
     prior: float = 0.0
     read: Callable[[Tensor], Tensor] | None = None
-    """What is handed out at the final code; D(z) itself unless it is given."""
+    """Code -> output of the purifier; None where it is D(z) itself."""
 
     def output(self, code: Tensor) -> Tensor:
-        """What the purifier hands out at this code."""
+        """The purifier's output at this code."""
         return (self.read or self.decode)(code)
 
     def value(self, output: Tensor, code: Tensor, images: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ class LatentProblem:
         return value + self.prior * code.square().flatten(1).sum(1) if self.prior else value
 
     def curvature(self, output: Tensor, images: Tensor) -> Tensor:
-        """The factor [N] by which JᵀJ is the Gauss-Newton part of the objective's Hessian, the prior apart."""
+        """The factor [N] by which JᵀJ is the Gauss-Newton part of the objective's Hessian, without the prior."""
         count, values = len(images), images[0].numel()
         if self.objective == "norm":
             distance: Tensor = (output - images).flatten(1).norm(dim=1)
@@ -98,16 +98,11 @@ class Adam:
 
 
 def solve(
-    problem: LatentProblem,
-    images: Tensor,
-    code: Tensor,
-    solver: Solver,
-    steps: int,
-    visit: Callable[[Tensor], None] | None = None,
-    first_output: list[Tensor] | None = None,
-) -> Tensor:
-    """The code after `steps` updates, without a graph. `visit` sees each code before its update; the decoder's output
-    at the start, which the first step needs anyway, is handed out through `first_output`."""
+    problem: LatentProblem, images: Tensor, code: Tensor, solver: Solver, steps: int,
+    visit: Callable[[Tensor], None] | None = None, first_output: list[Tensor] | None = None,
+) -> Tensor:  # fmt: skip
+    """The code after `steps` updates, without a graph. `visit` gets each code before its update. The decoder's
+    output at the start, which the first step computes anyway, is appended to `first_output`."""
     code = code.detach().clone()
     for step in range(steps):
         if visit is not None:
@@ -127,8 +122,8 @@ def solve(
 
 
 def stable_rate(problem: LatentProblem, code: Tensor) -> float:
-    """Half of 1/L for gradient descent on the squared error, L the largest curvature of ||D(z) - x||² found by power
-    iteration at this code: small enough that a gradient-descent twin does not diverge."""
+    """A rate at which gradient descent on the squared error does not diverge: half of 1/L, where L is the largest
+    curvature of ||D(z) - x||², by power iteration at this code."""
     from alu.purifiers.implicit import jacobian_products
 
     push, pull = jacobian_products(problem.decode, code)

@@ -10,7 +10,17 @@ from alu.purifiers.base import Purifier
 
 
 class UNet(Purifier):
-    """One pass of a denoising network; `network` is a module from images to images, or a bundled name."""
+    """One pass of a denoising network.
+
+    Parameters
+    ----------
+    network
+        A module from images to images, or the name of a bundled one.
+
+    Examples
+    --------
+    >>> purified = alu.purifiers.UNet("cifar10-unet")(images)
+    """
 
     def __init__(self, network: nn.Module | str) -> None:
         super().__init__()

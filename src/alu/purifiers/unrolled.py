@@ -18,7 +18,7 @@ from alu.purifiers.solvers import GradientDescent, LatentProblem, Schedule, rate
 
 @dataclass(frozen=True)
 class Descent:
-    """The gradient descent that is differentiated, and the value that is really deployed."""
+    """The gradient descent that is differentiated, and the solver that is deployed."""
 
     problem: LatentProblem
     lr: float
@@ -33,7 +33,7 @@ class Unrolled(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, start: Tensor, descent: Descent) -> Tensor:
-        """The deployed output; the descent's own codes are found again in the backward pass if they differ."""
+        """The deployed output; if the descent has other codes, the backward pass computes them."""
         ctx.descent = descent
         ctx.codes = []
         if descent.deployed is None:
@@ -66,14 +66,11 @@ class Unrolled(torch.autograd.Function):
 
 def _walk(descent: Descent, images: Tensor, start: Tensor, codes: list[Tensor]) -> Tensor:
     solver = GradientDescent(descent.lr, descent.schedule, descent.steps)
-    return solve(
-        descent.problem,
-        images.detach(),
-        start.detach(),
-        solver,
-        descent.steps,
-        visit=lambda code: codes.append(code.detach().clone()),
-    )
+
+    def keep(code: Tensor) -> None:
+        codes.append(code.detach().clone())
+
+    return solve(descent.problem, images.detach(), start.detach(), solver, descent.steps, visit=keep)
 
 
 def second_products(problem: LatentProblem, code: Tensor, images: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Attacks by somebody who knows the whole defence: purifier, steps, threshold and rule."""
+"""Attacks by an opponent who knows the whole defence: purifier, steps, threshold and rule."""
 
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.boost import Boost
@@ -14,20 +14,6 @@ from alu.attacks.adaptive.transfer import Transfer
 from alu.attacks.adaptive.view import Level, levels, twin
 
 __all__ = [
-    "AdaptiveAttack",
-    "Boost",
-    "Decoy",
-    "Direct",
-    "Level",
-    "Match",
-    "Pattern",
-    "Query",
-    "Soft",
-    "SoftOutput",
-    "Stealth",
-    "Trajectory",
-    "Transfer",
-    "case_three",
-    "levels",
-    "twin",
-]
+    "AdaptiveAttack", "Boost", "Decoy", "Direct", "Level", "Match", "Pattern", "Query", "Soft", "SoftOutput", "Stealth",
+    "Trajectory", "Transfer", "case_three", "levels", "twin",
+]  # fmt: skip

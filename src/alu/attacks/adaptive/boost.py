@@ -1,4 +1,4 @@
-"""boost: make the true class look surer. Purification takes the boost back, so the true logit falls most."""
+"""boost: raise the true logit. Purification undoes that, so that the true logit falls most and argmax Δ is wrong."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from typing import Any
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
-from alu.attacks.adaptive.view import Level, entry
+from alu.attacks.adaptive.view import Level, entry, without_post_gradient
 from alu.attacks.base import Attack
-from alu.decision import Evidence
 
 
 class Raise(ViewGoal):
-    """Π'_y above the mean of the others, and, where `hinged`, a score above the threshold, so that Δ decides."""
+    """Π'_y above the mean of the others and, if `hinged`, a score above the threshold, so that Δ decides."""
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, hinged: bool) -> None:
         super().__init__(defense, labels, level, "Boost")
         self.hinged = hinged
 
     def loss(self, images: Tensor) -> Tensor:
-        """Lead of the true logit minus what the score lacks."""
+        """The lead of the true logit, minus how far the score is below the threshold."""
         if not self.hinged:
             return lead(self.view.before(images), self.labels)
-        seen = self.view.evidence(images)
-        fixed = Evidence(seen.images, seen.purified.detach(), seen.pre_logits, seen.post_logits.detach())
-        lack = (0.05 * self.view.room(fixed) - self.view.excess(fixed)).clamp_min(0)
-        return lead(seen.pre_logits, self.labels) - lack
+        evidence = self.view.evidence(images)
+        fixed = without_post_gradient(evidence)
+        shortfall = (0.05 * self.view.threshold_size(fixed) - self.view.excess(fixed)).clamp_min(0)
+        return lead(evidence.pre_logits, self.labels) - shortfall
 
 
 def lead(logits: Tensor, labels: Tensor) -> Tensor:
@@ -38,10 +37,17 @@ def lead(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 class Boost(AdaptiveAttack):
-    """Raise the true logit: first on Π' alone, then with the threshold in sight (Π refreshed at every step)."""
+    """Raises the true logit: first only in Π', then with a score above the threshold (Π recomputed at every step).
+
+    Parameters are those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Boost(steps=1)(defense, images, labels)
+    """
 
     def tries(self, defense: Any) -> Iterable[Attack]:
-        """Without the hinge, then with it at each level."""
+        """Without the threshold, then with it at each level."""
         yield self.search(partial(Raise, level=Level("bpda"), hinged=False))
         for level in self.chosen_levels(defense):
             yield self.search(partial(Raise, level=level, hinged=True))

@@ -1,4 +1,4 @@
-"""decoy: write a wrong label into the picture, for the rule to read back."""
+"""decoy: lower the logit of a wrong label, so that purification raises it and argmax Δ is that label."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
-from alu.attacks.adaptive.view import Level, other_class
+from alu.attacks.adaptive.view import Level, other_class, without_post_gradient
 from alu.attacks.base import Attack
 from alu.attacks.goals import cross_entropy, margin
-from alu.decision import Evidence
 
 
 class WrongLabel(ViewGoal):
@@ -29,29 +28,39 @@ class WrongLabel(ViewGoal):
         self.wrong = first.wrong
 
     def loss(self, images: Tensor) -> Tensor:
-        """How unlikely the wrong label looks."""
+        """The cross-entropy of the wrong label."""
         return cross_entropy(self.view.before(images), self.wrong)
 
 
 class WrongRise(ViewGoal):
-    """m(Δ, y) with a score above the threshold; `through` takes the gradient of Π too, else Π is only refreshed."""
+    """m(Δ, y) with a score above the threshold; without `through`, Π is recomputed at each step but a constant."""
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, through: bool) -> None:
         super().__init__(defense, labels, level, "Decoy")
         self.through = through
 
     def loss(self, images: Tensor) -> Tensor:
-        """The lead of the best other rise minus what the score lacks."""
-        seen = self.view.evidence(images)
+        """The margin of Δ, minus how far the score is below the threshold."""
+        evidence = self.view.evidence(images)
         if not self.through:
-            seen = Evidence(seen.images, seen.purified.detach(), seen.pre_logits, seen.post_logits.detach())
-        lack = (0.05 * self.view.room(seen) - self.view.excess(seen)).clamp_min(0)
-        return margin(seen.change, self.labels) - lack
+            evidence = without_post_gradient(evidence)
+        shortfall = (0.05 * self.view.threshold_size(evidence) - self.view.excess(evidence)).clamp_min(0)
+        return margin(evidence.change, self.labels) - shortfall
 
 
 class Decoy(AdaptiveAttack):
-    """(a) PGD with a wrong label, the `targets` likeliest ones in turn; (b) a wrong rise with Π refreshed at each step;
-    (c) the same through the purifier."""
+    """Makes another logit rise most: (a) PGD called with a wrong label; (b) the margin of Δ with a score above the
+    threshold, Π recomputed at each step but not differentiated; (c) the same with the gradient of the purifier.
+
+    Parameters
+    ----------
+    targets
+        How many of the likeliest wrong labels (a) tries; plus those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Decoy(steps=1, targets=1)(defense, images, labels)
+    """
 
     def __init__(self, *, targets: int = 3, **settings: Any) -> None:
         super().__init__(**settings)
@@ -61,7 +70,7 @@ class Decoy(AdaptiveAttack):
         """(a) for each target, then (b) and (c) at each level."""
         for rank in range(self.targets):
             yield self.search(partial(WrongLabel, rank=rank), keep="last")
-        # Π is not differentiated, so the deployed one costs no more than its forward steps.
+        # Π is not differentiated, so that even the deployed number of steps costs only forward passes.
         yield self.search(partial(WrongRise, level=Level("bpda"), through=False))
         for level in self.chosen_levels(defense):
             yield self.search(partial(WrongRise, level=level, through=True))

@@ -1,4 +1,4 @@
-"""direct: the margin of whichever branch the rule takes, through the purifier. The plain white-box attack."""
+"""direct: the margin of the logits that the rule uses, through the purifier. The plain white-box attack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from alu.attacks.base import Attack
 
 
 class Deployed(ViewGoal):
-    """m of the logits that `forward` returns: of Δ where the rule is "alu" and the image is flagged, else of Π."""
+    """The margin of the logits that `forward` returns: Δ where the rule is "alu" and the image is flagged, else Π."""
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level) -> None:
         super().__init__(defense, labels, level, "Direct")
@@ -25,7 +25,12 @@ class Deployed(ViewGoal):
 
 
 class Direct(AdaptiveAttack):
-    """Margin PGD on the deployed output, once for each gradient."""
+    """Margin PGD on the deployed output, once for each gradient. Parameters are those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Direct(steps=1)(defense, images, labels)
+    """
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """One search per level."""

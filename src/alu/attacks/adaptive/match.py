@@ -1,4 +1,4 @@
-"""match: look, before and after purification, like a clean image of another class. Then there is no change to see."""
+"""match: imitate a clean image of another class before and after purification, so that the logits hardly change."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from alu.errors import UsageError
 @contextmanager
 def features(classifier: object) -> Iterator[list[Tensor]]:
     """The inputs of the classifier's last linear layer, one tensor per call inside the block."""
-    seen: list[Tensor] = []
+    captured: list[Tensor] = []
     parts = classifier.modules() if isinstance(classifier, nn.Module) else ()
     linear = [part for part in parts if isinstance(part, nn.Linear)]
     if not linear:
-        yield seen
+        yield captured
         return
-    handle = linear[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    handle = linear[-1].register_forward_pre_hook(lambda _, inputs: captured.append(inputs[0]))
     try:
-        yield seen
+        yield captured
     finally:
         handle.remove()
 
@@ -36,72 +36,70 @@ class LookAlike(ViewGoal):
     """Minus the squared distances of Π', Π and their features to those of a guide: an image of the `rank`-th class."""
 
     def __init__(
-        self,
-        defense: Any,
-        images: Tensor,
-        labels: Tensor,
-        *,
-        level: Level,
-        rank: int,
-        guides: Tensor,
+        self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, rank: int, guides: Tensor,
         guide_labels: Tensor,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(defense, labels, level, "Match")
         with torch.no_grad():
-            here, known = defense.evidence(images), guides_seen(defense, guides, guide_labels)
-            wanted = other_class(here.post_logits, labels, rank)
-            # The nearest guide that the defence itself gives to the wanted class.
-            apart = torch.cdist(here.post_logits, known[0])
-            apart[wanted[:, None] != known[2][None, :]] = float("inf")
-            # No guide of that class: the nearest of any other class than the label.
-            other = torch.cdist(here.post_logits, known[0])
-            other[labels[:, None] == known[2][None, :]] = float("inf")
-            apart = torch.where(apart.isinf().all(1, keepdim=True), other, apart)
-            chosen = apart.argmin(1)
-        self.logits, self.features = known[0][chosen], None if known[1] is None else known[1][chosen]
+            own = defense.evidence(images).post_logits
+            logits, inner, classes = usable_guides(defense, guides, guide_labels)
+            target = other_class(own, labels, rank)
+            # The nearest guide of the target class.
+            distance = torch.cdist(own, logits)
+            distance[target[:, None] != classes[None, :]] = float("inf")
+            # If there is none, the nearest guide of any class but the label.
+            other = torch.cdist(own, logits)
+            other[labels[:, None] == classes[None, :]] = float("inf")
+            chosen = torch.where(distance.isinf().all(1, keepdim=True), other, distance).argmin(1)
+        self.logits, self.features = logits[chosen], None if inner is None else inner[chosen]
 
     def follow(self, first: Any) -> None:
         """The same guide for every draw."""
         self.logits, self.features = first.logits, first.features
 
     def loss(self, images: Tensor) -> Tensor:
-        """Minus the distances, features scaled to count as much as logits."""
+        """Minus the distances, with features scaled to count as much as logits."""
         with features(self.view.twin.classifier) as inner:
-            seen = self.view.evidence(images)
-        far = (seen.pre_logits - self.logits).square().sum(1) + (seen.post_logits - self.logits).square().sum(1)
+            evidence = self.view.evidence(images)
+        distance = (evidence.pre_logits - self.logits).square().sum(1)
+        distance = distance + (evidence.post_logits - self.logits).square().sum(1)
         if self.features is not None:
             size = self.features.flatten(1).square().sum(1).clamp_min(1e-6)
             scale = self.logits.square().sum(1)
             for tensor in inner:
-                far = far + scale * (tensor - self.features).flatten(1).square().sum(1) / size
-        return -far
+                distance = distance + scale * (tensor - self.features).flatten(1).square().sum(1) / size
+        return -distance
 
 
-def guides_seen(defense: Any, guides: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Logits, features and classes of the guides that the defence accepts and gives their own class."""
+def usable_guides(defense: Any, guides: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Logits, features and classes of the guides that the defence accepts and answers correctly."""
     decision = defense.decide(guides)
     good = decision.accepted & ~decision.flagged & (decision.label == labels.to(decision.label.device))
     if not bool(good.any()):
-        raise UsageError("Match needs guides that the defence answers rightly; it answers none of these. Give others.")
+        raise UsageError("Match needs guides that the defence answers correctly; here it answers none. Pass others.")
     with features(defense.classifier) as inner:
         logits: Tensor = defense.logits(guides[good])
     return logits, inner[0] if inner else None, labels[good]
 
 
 class Match(AdaptiveAttack):
-    """Match the logits and features of a guide, for the `targets` likeliest other classes in turn.
+    """Matches the logits and features of a guide, a clean image of another class.
 
-    guides, guide_labels: clean images that are not under attack. Without them the attacked images themselves serve,
-    each as a guide for images of other classes; results then depend on which images are attacked together.
+    Parameters
+    ----------
+    guides, guide_labels
+        Clean images that are not under attack, and their classes. By default the attacked images guide each other;
+        results then depend on which images are attacked together.
+    targets
+        How many of the likeliest other classes are tried; plus those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Match(steps=1, targets=1)(defense, images, labels)
     """
 
     def __init__(
-        self,
-        *,
-        guides: Tensor | None = None,
-        guide_labels: Tensor | None = None,
-        targets: int = 2,
-        **settings: Any,
+        self, *, guides: Tensor | None = None, guide_labels: Tensor | None = None, targets: int = 2, **settings: Any
     ) -> None:
         super().__init__(**settings)
         if (guides is None) != (guide_labels is None):
@@ -110,7 +108,7 @@ class Match(AdaptiveAttack):
         self._guides: tuple[Any, Any] = (guides, guide_labels)
 
     def __call__(self, model: Any, images: Tensor, labels: Tensor, *rest: Any, **named: Any) -> Tensor:
-        """Adversarial images; the images themselves are the guides where no others are given."""
+        """Adversarial images; the images themselves are the guides if no others were given."""
         given = self.guides is not None and self.guide_labels is not None
         self._guides = (self.guides, self.guide_labels) if given else (images, labels)
         return super().__call__(model, images, labels, *rest, **named)

@@ -1,4 +1,4 @@
-"""pattern: the paper's "rare" case 3, made on purpose: another logit rises, the true one does not fall."""
+"""pattern: the paper's "rare" case 3 on purpose: another logit rises, the true one does not fall."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from alu.attacks.base import Attack
 
 
 class RaiseOther(ViewGoal):
-    """Π'_a of the `rank`-th other class, minus `penalty` times what Π'_y lacks to `slack` above its clean value.
+    """Π' of the `rank`-th other class, minus `penalty` times how far Π'_y is below its clean value plus `slack`.
 
     With `strict`, only a wrong answer in case 3 is a success.
     """
@@ -40,72 +40,92 @@ class RaiseOther(ViewGoal):
         return entry(logits, self.other) - self.penalty * (self.own - entry(logits, self.labels)).clamp_min(0)
 
     def reached(self, images: Tensor) -> Tensor:
-        """Whether the deployed answer is accepted and wrong, if `strict` in case 3 [N]."""
+        """Whether the deployed answer is accepted and wrong and, if `strict`, of case 3 [N]."""
         wrong = super().reached(images)
-        return wrong & self.rare(images) if self.strict else wrong
+        return wrong & self.in_case_three(images) if self.strict else wrong
 
-    def rare(self, images: Tensor) -> Tensor:
+    def in_case_three(self, images: Tensor) -> Tensor:
         """Whether Π' changed as in case 3 [N]."""
         with torch.no_grad():
             return case_three(self.clean, self.view.before(images), self.labels)
 
 
 class Pattern(AdaptiveAttack):
-    """Raise a runner-up while the true logit is held up by penalties of growing weight.
+    """Raises another logit while a penalty keeps the true logit from falling.
 
-    Sign steps overshoot: without `slack`, the true logit hovers about its clean value and ends below it half the time.
-    An image that is answered wrongly in another case goes on through all tries, and is kept if none does better.
+    An image that is answered wrongly, but not in case 3, goes through all tries and is kept if none does better.
+
+    Parameters
+    ----------
+    penalties, targets
+        Weights of the penalty, and how many of the likeliest other classes are tried.
+    slack
+        How far above its clean value the true logit is held: sign steps overshoot, and without slack it ends below half
+        of the time; plus those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Pattern(steps=1, targets=1)(defense, images, labels)
     """
 
     def __init__(
-        self,
-        *,
-        penalties: Sequence[float] = (1.0, 10.0, 100.0),
-        targets: int = 2,
-        slack: float = 4.0,
-        **settings: Any,
+        self, *, penalties: Sequence[float] = (1.0, 10.0, 100.0), targets: int = 2, slack: float = 4.0, **settings: Any
     ) -> None:
         super().__init__(**settings)
         self.penalties, self.targets, self.slack = tuple(penalties), targets, slack
 
     def tries(self, defense: Any) -> Iterable[Attack]:
-        """All searches that ask for case 3, then those that take any wrong answer."""
+        """All searches for case 3, then those for any wrong answer."""
         return [*self._searches(strict=True), *self._searches(strict=False)]
 
     def _searches(self, *, strict: bool) -> Iterable[Attack]:
-        """Every penalty for every target, the strictest first: it is the case that is asked for."""
+        """Every penalty for every target; the largest penalty first, because it is the most likely to give case 3."""
         for rank in range(self.targets):
             for penalty in sorted(self.penalties, reverse=True):
                 yield self.search(partial(RaiseOther, penalty=penalty, rank=rank, slack=self.slack, strict=strict))
 
     def run(self, model: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
-        """For each image the first try that is wrong in case 3, else the first that is wrong, else the last one."""
+        """For each image the first wrong answer of case 3, else the first wrong answer, else the last try."""
         require_evidence(model, type(self).__name__)
-        self.meet(model)
+        self.inspect(model)
         view = View(model, Level("bpda"), type(self).__name__)
         with torch.no_grad():
             clean = view.before(images)
-        found, broken = images.clone(), self.fallen(model, images, labels)
-        rare = broken.clone()
-        for strict, done in ((True, rare), (False, broken)):
+        adversarial, broken = images.clone(), self.broken(model, images, labels)
+        in_case = broken.clone()
+        for strict, done in ((True, in_case), (False, broken)):
             for attack in self.rounds(partial(self._searches, strict=strict)):
                 left = (~done).nonzero().flatten()
                 if not len(left):
                     break
-                named = [numbers[place] for place in left.tolist()]
-                tried = self._allowed(attack(model, images[left], labels[left], numbers=named), images[left])
-                wrong = self.fallen(model, tried, labels[left])
+                chosen_numbers = [numbers[place] for place in left.tolist()]
+                candidates = attack(model, images[left], labels[left], numbers=chosen_numbers)
+                candidates = self._allowed(candidates, images[left])
+                wrong = self.broken(model, candidates, labels[left])
                 with torch.no_grad():
-                    won = wrong & case_three(clean[left], view.before(tried), labels[left])
-                better = won | ~broken[left]
-                found[left[better]] = tried[better]
+                    wrong_in_case = wrong & case_three(clean[left], view.before(candidates), labels[left])
+                better = wrong_in_case | ~broken[left]
+                adversarial[left[better]] = candidates[better]
                 broken[left] |= wrong
-                rare[left] |= won
-        return found
+                in_case[left] |= wrong_in_case
+        return adversarial
 
 
 def case_three(clean: Tensor, attacked: Tensor, labels: Tensor) -> Tensor:
-    """Whether the true logit did not fall while the answer's rose [N]: logits of the bare classifier before, after."""
+    """Whether the attack is of the paper's case 3 [N]: the true logit did not fall, while the wrong answer's rose.
+
+    Parameters
+    ----------
+    clean, attacked
+        The classifier's logits for the clean and for the attacked images [N, classes].
+    labels
+        The true classes.
+
+    Examples
+    --------
+    >>> alu.attacks.adaptive.case_three(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 2.0]]), torch.tensor([0]))
+    tensor([True])
+    """
     answer = attacked.argmax(1)
     held = entry(attacked, labels) >= entry(clean, labels)
     rose = entry(attacked, answer) > entry(clean, answer)

@@ -1,4 +1,4 @@
-"""query: no gradient at all. Square on the soft output, a hard-label search, both on a twin with few steps."""
+"""query: attacks without gradients, on a twin of the defence with few steps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,20 @@ from alu.attacks.base import Attack
 
 
 class Query(AdaptiveAttack):
-    """Square on the soft output and HopSkipJump on the hard label of a twin with at most `twin_steps` latent steps.
+    """Square on the soft output and HopSkipJump on the predicted label of a twin of the defence with few steps.
 
-    Both are judged on the deployed defence. They come from the extra `attacks`. Square asks `queries` times, by default
-    500, 1,000 or 5,000 with the budget, of each of two soft outputs.
+    Success is judged on the deployed defence. Both need the extra `attacks`.
+
+    Parameters
+    ----------
+    queries
+        Calls of Square on each of two soft outputs; by default 500, 1,000 or 5,000, depending on the budget.
+    twin_steps
+        The largest number of latent steps of the twin; plus those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Query(queries=2, budget="quick")(defense, images, labels)
     """
 
     def __init__(self, *, queries: int | None = None, twin_steps: int = 5, **settings: Any) -> None:
@@ -25,7 +35,7 @@ class Query(AdaptiveAttack):
         self.twin_steps = twin_steps
 
     def tries(self, defense: Any) -> Iterable[Attack]:
-        """Square first; the hard-label search where the budget allows."""
+        """Square first; then HopSkipJump, unless the budget is "quick"."""
         from alu.attacks.autoattack import Square
         from alu.attacks.decision_based import HopSkipJump
 
@@ -33,7 +43,7 @@ class Query(AdaptiveAttack):
         level = Level("blind", self.twin_steps)
         for number, temperature in enumerate((0.05, 1.0)):
             deeper = soft_as_deployed(defense, level, temperature)
-            # Where no score is read both outputs are the same: the second run then draws other numbers.
+            # If the rule does not use the score, both outputs are the same: the second run then gets another seed.
             seed = self.seed if score_matters(defense) else self.seed + number
             square = Square(queries=self.queries, **{**same, "seed": seed})
             yield OnSoft(SoftOutput(defense, level, temperature), square, deeper)

@@ -1,4 +1,4 @@
-"""soft: APGD on a smooth version of the whole decision, both branches at equal scale."""
+"""soft: APGD on a smooth version of the whole decision, with Δ and Π at equal scale."""
 
 from __future__ import annotations
 
@@ -16,14 +16,26 @@ from alu.attacks.copies import redrawn
 from alu.attacks.gradient import CWLinf
 
 SCALE = 5.0
-"""Standard deviation of the soft logits of one image: neither flat nor saturated for a cross-entropy."""
+"""Standard deviation of the soft logits of one image: the cross-entropy is then neither flat nor saturated."""
 
 
 class SoftOutput(nn.Module):
-    """g * Δ/c_Δ + (1 - g) * Π/c_Π with g = sigmoid((s - τ) / (temperature * τ)); c are each image's own deviations.
+    """A smooth version of the decision: g * Δ/c_Δ + (1 - g) * Π/c_Π with g = sigmoid((s - τ) / (temperature * τ)).
 
-    Under "purified" g is 0. Under "abstain" a flagged image is not answered, so that nothing is won: the first branch
-    says `label`, the true class of all images of a call; without it, nothing.
+    c_Δ and c_Π are the standard deviations within each image. Under "purified" g is 0. Under "abstain" a flagged image
+    is a failure of the attack: in place of Δ/c_Δ stand logits for `label`, the true class of all images of a call, if
+    that is set.
+
+    Parameters
+    ----------
+    defense, level
+        The defence, and how its gradient is computed.
+    temperature
+        How smooth the switch between Δ and Π is.
+
+    Examples
+    --------
+    >>> logits = alu.attacks.adaptive.SoftOutput(defense, alu.attacks.adaptive.Level(), temperature=0.25)(images)
     """
 
     def __init__(self, defense: Any, level: Level, temperature: float) -> None:
@@ -31,29 +43,29 @@ class SoftOutput(nn.Module):
         self.view, self.level, self.temperature = View(defense, level, "Soft"), level, temperature
         self.label: int | None = None
         self.classes = 0
-        """How many the last call saw."""
+        """The number of classes in the last call."""
         self.anchor = nn.Parameter(torch.zeros(()), requires_grad=False)
 
     def redrawn(self, draw: int) -> SoftOutput:
         """The soft output of the same defence with other random numbers."""
-        made = SoftOutput(redrawn(self.view.defense, draw), self.level, self.temperature)
-        made.label = self.label
-        return made
+        copied = SoftOutput(redrawn(self.view.defense, draw), self.level, self.temperature)
+        copied.label = self.label
+        return copied
 
     def forward(self, images: Tensor) -> Tensor:
         """Soft logits [N, classes]."""
-        seen = self.view.evidence(images)
-        after = standard(seen.post_logits)
+        evidence = self.view.evidence(images)
+        after = standard(evidence.post_logits)
         self.classes = after.shape[1]
         rule = self.view.twin.rule
         if rule == "purified":
             return after
-        above = self.view.excess(seen) / (self.temperature * self.view.room(seen))
+        above = self.view.excess(evidence) / (self.temperature * self.view.threshold_size(evidence))
         gate = torch.sigmoid(above)[:, None].to(after)
         if rule == "alu":
-            # A twin without steps changes nothing: what float noise is left must not drown the other branch.
-            least = 0.01 * seen.post_logits.detach().std(1, keepdim=True)
-            return (1 - gate) * after + gate * standard(seen.change, least)
+            # In a twin without steps Δ is only rounding noise, which must not be scaled up to the size of Π.
+            least = 0.01 * evidence.post_logits.detach().std(1, keepdim=True)
+            return (1 - gate) * after + gate * standard(evidence.change, least)
         resisted = torch.zeros_like(after)
         if self.label is not None:
             resisted[:, self.label] = SCALE
@@ -61,34 +73,34 @@ class SoftOutput(nn.Module):
 
 
 def standard(logits: Tensor, least: Tensor | float = 1e-6) -> Tensor:
-    """Logits of one image, centred and brought to the common scale, which is not differentiated; deviations below
-    `least` are not blown up."""
+    """The logits of each image, centred and divided by their standard deviation, but by no less than `least`; the
+    divisor is not differentiated."""
     centred = logits - logits.mean(1, keepdim=True)
     floor = torch.as_tensor(least, device=logits.device, dtype=logits.dtype).clamp_min(1e-6)
     return SCALE * centred / torch.maximum(centred.detach().std(1, keepdim=True), floor)
 
 
 class OnSoft(OnAnother):
-    """An attack on a soft output; under "abstain" class by class, because the output must know what is right."""
+    """An attack on a soft output; under "abstain" class by class, because the output needs the true label."""
 
-    def made(self, source: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
-        """The soft output's adversarial images."""
-        found = images.clone()
-        for places in self._told(source, labels):
-            named = [numbers[place] for place in places.tolist()]
-            found[places] = super().made(source, images[places], labels[places], named)
-        return found
+    def attack_source(self, source: Any, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+        """Adversarial images of the soft output."""
+        adversarial = images.clone()
+        for places in self._with_label(source, labels):
+            chosen_numbers = [numbers[place] for place in places.tolist()]
+            adversarial[places] = super().attack_source(source, images[places], labels[places], chosen_numbers)
+        return adversarial
 
-    def idle(self, source: Any, images: Tensor, labels: Tensor) -> Tensor:
-        """Where the soft output is wrong before anything is done."""
-        found = torch.zeros(len(images), dtype=torch.bool, device=images.device)
-        for places in self._told(source, labels):
-            found[places] = super().idle(source, images[places], labels[places])
-        return found
+    def already_wrong(self, source: Any, images: Tensor, labels: Tensor) -> Tensor:
+        """Where the soft output is wrong before the attack [N]."""
+        wrong = torch.zeros(len(images), dtype=torch.bool, device=images.device)
+        for places in self._with_label(source, labels):
+            wrong[places] = super().already_wrong(source, images[places], labels[places])
+        return wrong
 
     @staticmethod
-    def _told(source: SoftOutput, labels: Tensor) -> Iterable[Tensor]:
-        """Positions to attack together; the output is told their label while they are."""
+    def _with_label(source: SoftOutput, labels: Tensor) -> Iterable[Tensor]:
+        """Positions of the images to attack together; meanwhile their label is set on the soft output."""
         if source.view.twin.rule != "abstain":
             yield torch.arange(len(labels), device=labels.device)
             return
@@ -99,11 +111,19 @@ class OnSoft(OnAnother):
 
 
 class Soft(AdaptiveAttack):
-    """Margin PGD and APGD-CE on the soft output, at several temperatures; but for budget "quick" also APGD on the
-    difference of logits ratio, a margin, and targeted APGD, and at the end all of AutoAttack on the cheapest output:
-    what a bare classifier has to face, a defence has to face too.
+    """Margin PGD and APGD-CE on the soft output, at several temperatures.
 
-    APGD and AutoAttack come from the extra `attacks`; the margin search is our own.
+    Unless the budget is "quick", also APGD on the difference of logits ratio, targeted APGD and, at the end, all of
+    AutoAttack on the cheapest output: a defence must face what a bare classifier faces. Needs the extra `attacks`.
+
+    Parameters
+    ----------
+    temperatures
+        The temperatures of the soft outputs; plus those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Soft(steps=1, budget="quick")(defense, images, labels)
     """
 
     def __init__(self, *, temperatures: Sequence[float] = (0.05, 0.25, 1.0), **settings: Any) -> None:
@@ -111,7 +131,7 @@ class Soft(AdaptiveAttack):
         self.temperatures = tuple(temperatures)
 
     def tries(self, defense: Any) -> Iterable[Attack]:
-        """Every temperature at each level, the search that needs nothing else first."""
+        """Every temperature at each level; margin PGD, which needs no library, first."""
         from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, DLR_CLASSES
 
         same = {**self.common, "draws": self.drawn}
@@ -130,19 +150,19 @@ class Soft(AdaptiveAttack):
 
     def last_tries(self, defense: Any) -> Iterable[Attack]:
         """AutoAttack at the first level and the middle temperature."""
-        from alu.attacks.autoattack import AutoAttack
+        from alu.attacks.autoattack import AutoAttack, Version
 
         if self.budget != "quick":
             middle, least = self.temperatures[len(self.temperatures) // 2], min(self.temperatures)
             first = self.chosen_levels(defense)[0]
-            # Where the middle one is wrong to begin with, the sharpest one is nearer to the deployed answer.
+            # For images that the middle one answers wrongly from the start; the sharpest is nearer to what is deployed.
             sharp = soft_as_deployed(defense, first, least) or SoftOutput(defense, first, least)
-            version = "rand" if self.drawn > 1 else "standard"
+            version: Version = "rand" if self.drawn > 1 else "standard"
             yield OnSoft(SoftOutput(defense, first, middle), AutoAttack(version=version, **self.common), sharp)
 
 
 def soft_as_deployed(defense: Any, level: Level, temperature: float) -> SoftOutput | None:
-    """The soft output of all the steps that are deployed, where `level` has fewer."""
+    """The soft output with all deployed steps; None if `level` has them all."""
     if level.steps is None or level.steps >= int(getattr(defense.purifier, "steps", 0)):
         return None
     mode = "surrogate" if level.grad_mode == "unrolled" else level.grad_mode

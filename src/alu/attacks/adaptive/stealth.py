@@ -1,56 +1,59 @@
-"""stealth: fool the purified answer and stay under the threshold; the attack that abstention must fear."""
+"""stealth: make the purified answer wrong with a score below the threshold; the main attack on abstention."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from alu.attacks.adaptive.base import AdaptiveAttack, Aimed, ViewGoal
+from alu.attacks.adaptive.base import AdaptiveAttack, GoalSearch, ViewGoal
 from alu.attacks.adaptive.view import GoalMaker, Level, score_matters
 from alu.attacks.base import Attack
 from alu.attacks.goals import gradient_of, margin
 from alu.attacks.gradient import per_image, where
 
+Combination = Literal["selective", "orthogonal", "sum"]
 SPARE = 0.1
-"""How far, in thresholds, below the threshold an image should come to rest."""
+"""How far below the threshold the score should end, as a share of the threshold."""
 
 
 class FoolAndHide(ViewGoal):
-    """m(Π, y) up, score down: by turns ("selective"), each without harm to the other ("orthogonal"), or as a sum."""
+    """Raise the margin of Π and lower the score: in turns ("selective"), in turns along directions that do not change
+    the other ("orthogonal"), or as a weighted sum ("sum")."""
 
     def __init__(
-        self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, how: str, weight: float = 1.0
+        self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, how: Combination, weight: float = 1.0
     ) -> None:
         super().__init__(defense, labels, level, "Stealth")
         self.how, self.weight = how, weight
 
-    def looked(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The margin of Π, the score above the threshold, and what should be spared below it, all [N]."""
-        seen = self.view.evidence(images)
-        return margin(seen.post_logits, self.labels), self.view.excess(seen), SPARE * self.view.room(seen)
+    def terms(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The margin of Π, the score above the threshold, and the distance that it should have below, all [N]."""
+        evidence = self.view.evidence(images)
+        spare = SPARE * self.view.threshold_size(evidence)
+        return margin(evidence.post_logits, self.labels), self.view.excess(evidence), spare
 
     def parts(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The margin of Π and the excess that must go, both [N]."""
-        lead, above, spare = self.looked(images)
+        """The margin of Π, and by how much the score must fall, both [N]."""
+        lead, above, spare = self.terms(images)
         return lead, above + spare
 
     def loss(self, images: Tensor) -> Tensor:
-        """The margin less the weighted excess."""
+        """The margin minus the weighted excess."""
         lead, excess = self.parts(images)
         return lead - self.weight * excess.clamp_min(0)
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
-        """One gradient per image: the margin's while Π is right, the score's while it is suspicious; or the sum's own.
+        """One gradient per image: the margin's while Π is right, then the score's while that is too high; or the sum's.
 
-        Images are ranked by what they still lack, of the margin or of the hiding, because success needs both.
+        The loss returned is the smaller of the margin and the distance below the threshold: success needs both.
         """
-        lead, above, spare = self.looked(images)
+        lead, above, spare = self.terms(images)
         excess = above + spare
-        rank = torch.minimum(lead, -above.to(lead)).detach() if self.view.watched else lead.detach()
+        rank = torch.minimum(lead, -above.to(lead)).detach() if self.view.has_threshold else lead.detach()
         if self.how == "sum":
             value = lead - self.weight * excess.clamp_min(0)
             return gradient_of(value.sum(), images, who), rank
@@ -61,7 +64,7 @@ class FoolAndHide(ViewGoal):
         away = -gradient_of(excess.sum(), images, who)
         if self.how == "orthogonal":
             towards, away = without(towards, away), without(away, towards)
-        # A little beyond the boundary, so that the steps that hide do not give the class back.
+        # A little beyond the boundary, so that lowering the score does not make the answer right again.
         wrong = (lead.detach() > 0.5) & (excess.detach() > 0)
         return where(wrong, away, towards), rank
 
@@ -74,45 +77,58 @@ def without(vector: Tensor, other: Tensor) -> Tensor:
 
 
 class Stealth(AdaptiveAttack):
-    """Selective, orthogonal and Lagrangian searches, from the image, from a point just beyond the boundary, and from a
-    point on the purifier's own manifold."""
+    """Makes Π wrong and keeps the score below the threshold: by selective, orthogonal and weighted searches, from the
+    image, from a point just beyond the decision boundary, and from an image that the purifier hardly changes.
+
+    Parameters
+    ----------
+    weights
+        Weights of the score in the weighted searches; plus those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Stealth(steps=1, weights=(1.0,))(defense, images, labels)
+    """
 
     def __init__(self, *, weights: Sequence[float] = (0.01, 0.1, 1.0, 10.0), **settings: Any) -> None:
         super().__init__(**settings)
         self.weights = tuple(weights)
 
     def tries(self, defense: Any) -> Iterable[Attack]:
-        """All kinds of search at each level, and the two other starts with the kind that hides best, with budget "full"
-        with every kind; where there is nothing to hide from, the margin alone from the three starts."""
+        """All kinds of search at each level; the two other starts with the orthogonal kind, or with every kind if the
+        budget is "full". If the score does not matter, only the margin from the three starts."""
         hidden = score_matters(defense)
-        kinds = [("orthogonal", 1.0), ("selective", 1.0), *(("sum", weight) for weight in self.weights)]
+        kinds: list[tuple[Combination, float]] = [("orthogonal", 1.0), ("selective", 1.0)]
+        kinds += [("sum", weight) for weight in self.weights]
         for level in self.chosen_levels(defense):
             starts = (self._boundary(level), partial(on_manifold, level=level))
             if not hidden:
                 for begin in (None, *starts):
-                    yield self._aimed(level, "sum", 0.0, begin)
+                    yield self._goal_search(level, "sum", 0.0, begin)
                 continue
             for how, weight in kinds[:2]:
-                yield self._aimed(level, how, weight)
+                yield self._goal_search(level, how, weight)
             for begin in starts:
-                yield self._aimed(level, "orthogonal", begin=begin)
+                yield self._goal_search(level, "orthogonal", begin=begin)
             for how, weight in kinds[2:]:
-                yield self._aimed(level, how, weight)
+                yield self._goal_search(level, how, weight)
             for how, weight in kinds[1:] if self.budget == "full" else ():
                 for begin in starts:
-                    yield self._aimed(level, how, weight, begin)
+                    yield self._goal_search(level, how, weight, begin)
 
-    def _aimed(self, level: Level, how: str, weight: float = 1.0, begin: GoalMaker | None = None) -> Aimed:
+    def _goal_search(
+        self, level: Level, how: Combination, weight: float = 1.0, begin: GoalMaker | None = None
+    ) -> GoalSearch:
         make = partial(FoolAndHide, level=level, how=how, weight=weight)
         size, steps = self.threat.eps / 8, 2 * self.steps
         return self.search(make, steps=steps, step_size=size, shrink=True, begin=begin, random_start=False)
 
     def _boundary(self, level: Level) -> GoalMaker:
-        """Where Π first turns wrong inside a quarter of the ball."""
+        """A start where Π is just wrong, inside a quarter of the ball."""
 
         def begin(defense: Any, images: Tensor, labels: Tensor) -> Tensor:
             make = partial(FoolAndHide, level=level, how="sum", weight=0.0)
-            # Once: restarts begin elsewhere before they come here.
+            # One search is enough: a restart already begins at another point.
             near = self.search(make, eps=self.threat.eps / 4, keep="last", random_start=False, restarts=1)
             return near(defense, images, labels)
 
@@ -120,13 +136,13 @@ class Stealth(AdaptiveAttack):
 
 
 def on_manifold(defense: Any, images: Tensor, labels: Tensor, *, level: Level, steps: int = 20) -> Tensor:
-    """Wrongly answered images that the purifier hardly changes, found in a VAE's code; P(x) for other purifiers."""
+    """Wrongly answered images that the purifier hardly changes, by a search in a VAE's code; P(x) without a VAE."""
     codec = getattr(defense.purifier, "codec", None)
     if codec is None:
         with torch.no_grad():
             purified: Tensor = defense.purifier(images)
         return purified
-    # A VAE wants sides that its strides divide: the purifier pads, and cuts the margin off again.
+    # A VAE needs sides that its stride divides: the purifier pads, and cuts the padding off again.
     wide = defense.purifier.padded(images)
     with torch.no_grad():
         code = codec.encode(wide)[0]
@@ -134,11 +150,11 @@ def on_manifold(defense: Any, images: Tensor, labels: Tensor, *, level: Level, s
     for _ in range(steps):
         code = code.detach().requires_grad_(True)
         output = defense.purifier.cropped(codec.decode(code), images)
-        far = (output - images).flatten(1).square().sum(1)
+        distance = (output - images).flatten(1).square().sum(1)
         lead = margin(defense.logits(output.clamp(0.0, 1.0)), labels)
-        gradient = gradient_of((lead.clamp(max=2.0) - far).sum(), code, "Stealth")
+        gradient = gradient_of((lead.clamp(max=2.0) - distance).sum(), code, "Stealth")
         mean, square = 0.9 * mean + 0.1 * gradient, 0.9 * square + 0.1 * gradient.square()
         code = code + 0.05 * mean / (square.sqrt() + 1e-8)
     with torch.no_grad():
-        found: Tensor = defense.purifier.cropped(codec.decode(code), images)
-    return found
+        decoded: Tensor = defense.purifier.cropped(codec.decode(code), images)
+    return decoded

@@ -1,4 +1,4 @@
-"""trajectory: follow the latent descent. BPDA averaged over several reconstructions on the way, driven astray."""
+"""trajectory: BPDA averaged over several reconstructions on the way of the latent descent."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from alu.attacks.goals import gradient_of, margin
 
 
 def _shorter(purifier: Any, stations: int) -> list[Any]:
-    """The purifier stopped at evenly spaced steps, itself last; alone where it makes no steps."""
+    """Copies of the purifier that stop at evenly spaced steps, and the purifier itself last."""
     steps = int(getattr(purifier, "steps", 0))
-    made = []
+    shorter = []
     for number in range(1, min(stations, steps)):
         part = shallow(purifier)
         part.steps = round(number * steps / min(stations, steps))
-        made.append(part)
-    return [*made, purifier]
+        shorter.append(part)
+    return [*shorter, purifier]
 
 
 class AlongTheWay(ViewGoal):
-    """The mean over stations of the descent of m(f(D(z_k)), y), plus m(Δ, y) under rule "alu", plus `astray` times the
-    distance of the stations from the clean image. Each station's gradient is passed to the image unchanged, through the
-    encoder and decoder ("surrogate"), or both."""
+    """The mean, over stations of the descent, of m(f(D(z_k)), y), plus m(Δ, y) under rule "alu", plus `drift` times the
+    squared distance of the station from the clean image's reconstruction. A station's gradient reaches the image
+    through encoder and decoder (`through`), or unchanged."""
 
     def __init__(
-        self, defense: Any, images: Tensor, labels: Tensor, *, stations: int, astray: float, through: bool
+        self, defense: Any, images: Tensor, labels: Tensor, *, stations: int, drift: float, through: bool
     ) -> None:
         super().__init__(defense, labels, Level("surrogate" if through else "bpda"), "Trajectory")
-        self.stations, self.astray, self.through = stations, astray, through
+        self.stations, self.drift, self.through = stations, drift, through
         with torch.no_grad():
-            self.home = self._stand_in(images, self._visited(images)[-1])
+            self.clean = self._stand_in(images, self._visited(images)[-1])
 
     def loss(self, images: Tensor) -> Tensor:
-        """The value alone, at the deployed end of the descent."""
+        """The value at the deployed end of the descent only."""
         return self._value(self.view, images, self._visited(images)[-1:])
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
-        """The gradient with every station standing in for the purified image."""
+        """The gradient averaged over all stations, and the value."""
         with torch.no_grad():
             visited = self._visited(images)
         value = self._value(self.view, images, visited)
@@ -61,7 +61,7 @@ class AlongTheWay(ViewGoal):
             return [part(images) for part in _shorter(purifier, self.stations)]
 
     def _stand_in(self, images: Tensor, station: Tensor) -> Tensor:
-        """What carries a station's gradient: the image itself or, if wished or if stations are no images, D(E(x))."""
+        """What a station's gradient goes through: D(E(x)) with `through` or if stations are features, else x."""
         if self.through or station.shape != images.shape:
             smooth: Tensor = self.view.twin.purifier.smooth(images)
             return smooth
@@ -72,26 +72,36 @@ class AlongTheWay(ViewGoal):
         before = view.before(images)
         total = torch.zeros(len(images), device=images.device, dtype=images.dtype)
         for station in visited:
-            # Adding a constant puts the station's value in place and leaves the stand-in's gradient.
+            # The value of the station, with the gradient of the stand-in.
             at = stand_in + (station - stand_in).detach()
             after = view.twin.logits(at)
             total = total + margin(after, self.labels)
             if view.twin.rule == "alu":
                 total = total + margin(after - before, self.labels)
-            total = total + self.astray * (at - self.home).flatten(1).square().sum(1)
+            total = total + self.drift * (at - self.clean).flatten(1).square().sum(1)
         return total / len(visited)
 
 
 class Trajectory(AdaptiveAttack):
-    """BPDA over the way to the purified image, with and without the term that drives the reconstruction astray."""
+    """BPDA averaged over the latent descent, with and without a term that drives the reconstruction away.
+
+    Parameters
+    ----------
+    stations
+        How many evenly spaced points of the descent the gradient is averaged over; plus those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Trajectory(steps=1, stations=2)(defense, images, labels)
+    """
 
     def __init__(self, *, stations: int = 4, **settings: Any) -> None:
         super().__init__(**settings)
         self.stations = stations
 
     def tries(self, defense: Any) -> Iterable[Attack]:
-        """Gradients passed unchanged and through the VAE, each with and without the term."""
+        """Gradients through the VAE and unchanged, each without and with the term."""
         for through in (True, False):
-            for astray in (0.0, 0.1):
-                make = partial(AlongTheWay, stations=self.stations, astray=astray, through=through)
+            for drift in (0.0, 0.1):
+                make = partial(AlongTheWay, stations=self.stations, drift=drift, through=through)
                 yield self.search(make)

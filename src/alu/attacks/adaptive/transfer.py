@@ -1,4 +1,4 @@
-"""transfer: images made for something simpler than the defence, at several strengths; a weaker one may hide better."""
+"""transfer: adversarial images of simpler models, at several strengths; a weaker one may stay below the threshold."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from alu.attacks.gradient import MIM, PGD
 
 
 class OnAnother(Attack):
-    """An attack that is made on `source`, whatever model it is called with.
+    """An attack on `source`, whatever model it is called with.
 
-    Libraries do not touch an image that the source gets wrong to begin with, though what is deployed may be right about
-    it; such an image is attacked on `deeper`, a source closer to what is deployed, where there is one.
+    Libraries do not change an image that the source answers wrongly from the start, even if the deployed defence is
+    right about it; such an image is attacked on `deeper`, a source closer to the deployed defence, if there is one.
     """
 
     def __init__(self, source: Model, attack: Attack, deeper: Model | None = None) -> None:
@@ -28,45 +28,52 @@ class OnAnother(Attack):
     def run(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """The source's adversarial images."""
         if self.deeper is None:
-            return self.made(self.source, images, labels, numbers)
-        idle, found = self.idle(self.source, images, labels), images.clone()
-        for source, chosen in ((self.source, ~idle), (self.deeper, idle)):
+            return self.attack_source(self.source, images, labels, numbers)
+        wrong, adversarial = self.already_wrong(self.source, images, labels), images.clone()
+        for source, chosen in ((self.source, ~wrong), (self.deeper, wrong)):
             places = chosen.nonzero().flatten()
             if len(places):
-                named = [numbers[place] for place in places.tolist()]
-                found[places] = self.made(source, images[places], labels[places], named)
-        return found
+                chosen_numbers = [numbers[place] for place in places.tolist()]
+                adversarial[places] = self.attack_source(source, images[places], labels[places], chosen_numbers)
+        return adversarial
 
-    def made(self, source: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+    def attack_source(self, source: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """Adversarial images of one source."""
-        found = self.attack(source, images, labels, numbers=numbers)
+        adversarial = self.attack(source, images, labels, numbers=numbers)
         self.note(self.attack.flags_)
-        return found
+        return adversarial
 
-    def idle(self, source: Model, images: Tensor, labels: Tensor) -> Tensor:
-        """Where the source is wrong before anything is done [N]."""
+    def already_wrong(self, source: Model, images: Tensor, labels: Tensor) -> Tensor:
+        """Where the source is wrong before the attack [N]."""
         return fooled(source, images, labels)
 
 
 class Transfer(AdaptiveAttack):
-    """PGD and MIM on f, on f(D(E(x))) and on `others`, at each of `shares` of eps, with all steps and stopped early.
+    """PGD and MIM on f, on f(D(E(x))) and on other models, at several strengths, with all steps and stopped early.
 
-    `others` are further models whose images may carry over. AutoAttack on each of them, at each strength, joins with
-    budget "full". A source that has no gradient is passed over.
+    With budget "full" also AutoAttack. A model without a gradient is skipped.
+
+    Parameters
+    ----------
+    others
+        Further models whose adversarial images may transfer.
+    shares
+        The strengths, as shares of eps; plus those of `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.adaptive.Transfer(steps=1, shares=(1.0,))(defense, images, labels)
     """
 
     def __init__(
-        self,
-        *,
-        others: Sequence[Model] = (),
-        shares: Sequence[float] = (1 / 8, 2 / 8, 4 / 8, 6 / 8, 1.0),
+        self, *, others: Sequence[Model] = (), shares: Sequence[float] = (1 / 8, 2 / 8, 4 / 8, 6 / 8, 1.0),
         **settings: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(**settings)
         self.others, self.shares = tuple(others), tuple(shares)
 
     def sources(self, defense: Any) -> list[Model]:
-        """What the images are made on."""
+        """The models that are attacked."""
         return [defense.logits, smoothly_purified(defense), *self.others]
 
     def tries(self, defense: Any) -> Iterable[Attack]:

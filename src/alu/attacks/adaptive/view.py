@@ -1,10 +1,10 @@
-"""A defence as an informed attacker sees it: its evidence, with a gradient and a number of steps of their choice."""
+"""A defence as an informed attacker uses it: its evidence, with a gradient and a number of steps they choose."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -14,10 +14,25 @@ from alu.attacks.goals import Model, margin
 from alu.decision import Evidence
 from alu.errors import UsageError
 
+Budget = Literal["quick", "standard", "full"]
+
 
 @dataclass(frozen=True)
 class Level:
-    """How an attack takes its gradient: the mode, and how many latent steps the twin it aims at makes (None: all)."""
+    """How an adaptive attack computes its gradient.
+
+    Parameters
+    ----------
+    grad_mode
+        The gradient mode.
+    steps
+        How many latent steps the differentiated twin of the defence makes; None for all.
+
+    Examples
+    --------
+    >>> str(alu.attacks.adaptive.Level("unrolled", steps=5))
+    'unrolled, N=5'
+    """
 
     grad_mode: str = "unrolled"
     steps: int | None = None
@@ -27,17 +42,43 @@ class Level:
 
 
 def twin(defense: Any, level: Level) -> Any:
-    """The same defence with another gradient and, where it makes steps, with at most `level.steps` of them."""
-    made = with_grad_mode(defense, level.grad_mode)
+    """A copy of the defence with another gradient and, if it makes latent steps, with fewer of them.
+
+    Parameters
+    ----------
+    defense
+        The `alu.Defense`.
+    level
+        The gradient mode, and the largest number of steps.
+
+    Examples
+    --------
+    >>> alu.attacks.adaptive.twin(defense, alu.attacks.adaptive.Level("bpda")).grad_mode
+    'bpda'
+    """
+    copied = with_grad_mode(defense, level.grad_mode)
     deployed = getattr(defense.purifier, "steps", None)
     if deployed is not None and level.steps is not None and level.steps < deployed:
-        made.purifier = shallow(defense.purifier)
-        made.purifier.steps = level.steps
-    return made
+        copied.purifier = shallow(defense.purifier)
+        copied.purifier.steps = level.steps
+    return copied
 
 
-def levels(defense: Any, budget: str = "standard") -> list[Level]:
-    """The gradients worth trying, cheapest first. A purifier without steps has one that is exact."""
+def levels(defense: Any, budget: Budget = "standard") -> list[Level]:
+    """The gradients that adaptive attacks try, cheapest first. A purifier without steps has a single one.
+
+    Parameters
+    ----------
+    defense
+        The `alu.Defense`.
+    budget
+        "quick", "standard" or "full".
+
+    Examples
+    --------
+    >>> [str(level) for level in alu.attacks.adaptive.levels(defense)]
+    ['unrolled']
+    """
     deployed = int(getattr(defense.purifier, "steps", 0))
     if deployed == 0:
         return [Level()]
@@ -52,16 +93,16 @@ def levels(defense: Any, budget: str = "standard") -> list[Level]:
 
 
 class View:
-    """Evidence, suspicion and margins of a twin of a defence, differentiable where its level allows."""
+    """Evidence, logits and suspicion of a twin of a defence, with the gradient of its level."""
 
     def __init__(self, defense: Any, level: Level, who: str) -> None:
         require_evidence(defense, who)
         self.defense, self.twin = defense, twin(defense, level)
 
     def evidence(self, images: Tensor) -> Evidence:
-        """What detectors and rules look at."""
-        seen: Evidence = self.twin.evidence(images)
-        return seen
+        """What detectors and rules decide from."""
+        evidence: Evidence = self.twin.evidence(images)
+        return evidence
 
     def before(self, images: Tensor) -> Tensor:
         """Π', the logits before purification, without the cost of purifying."""
@@ -71,52 +112,52 @@ class View:
         return logits
 
     @property
-    def watched(self) -> bool:
+    def has_threshold(self) -> bool:
         """Whether there is a threshold to stay below."""
         detector = self.twin.detector
         return detector is not None and bool(detector.calibrated)
 
     def excess(self, evidence: Evidence) -> Tensor:
-        """How far the suspicion score lies above its threshold [N], in units of the score; without one, below."""
+        """How far the suspicion score lies above its threshold [N]; -1 if there is no threshold."""
         detector = self.twin.detector
-        if not self.watched:
+        if not self.has_threshold:
             return torch.full((len(evidence),), -1.0, device=evidence.images.device)
         score: Tensor = detector.score(evidence)
         above: Tensor = score - detector.thresholds(evidence).to(score)
         return above
 
-    def room(self, evidence: Evidence) -> Tensor:
-        """The threshold's size [N], the unit in which an excess is small or large."""
+    def threshold_size(self, evidence: Evidence) -> Tensor:
+        """The absolute value of the threshold [N], the unit in which an excess is small or large; 1 without one."""
         detector = self.twin.detector
-        if not self.watched:
+        if not self.has_threshold:
             return torch.ones(len(evidence), device=evidence.images.device)
         limits: Tensor = detector.thresholds(evidence).abs().clamp_min(1e-6).to(evidence.images)
         return limits
 
 
 def score_matters(defense: Any) -> bool:
-    """Whether searches that differ only in what they make of the score can end differently: the rule reads it, or the
-    defence is random, so that no two searches are the same."""
+    """Whether searches that differ only in how they treat the score can end differently: the rule uses the score, or
+    the defence is random, so that no two searches are the same."""
     traits = getattr(defense, "traits", None)
     return traits is None or bool(traits.detector or traits.stochastic)
 
 
 def smoothly_purified(defense: Any) -> Model:
-    """f(D(E(x))), or f after a filter's smooth stand-in: what the paper calls white-box, and a source of transfer."""
+    """f(D(E(x))), or f after a filter's smooth stand-in: the model that the paper attacks as white-box."""
 
     def logits(images: Tensor) -> Tensor:
-        found: Tensor = defense.logits(defense.purifier.smooth(images))
-        return found
+        output: Tensor = defense.logits(defense.purifier.smooth(images))
+        return output
 
     return logits
 
 
 def require_evidence(model: Any, who: str) -> None:
-    """Refuse a model that does not purify and compare."""
+    """Refuse a model that is not a defence, which purifies and compares."""
     for name in ("evidence", "decide", "purifier", "logits"):
         if not hasattr(model, name):
             raise UsageError(
-                f"{who} attacks what purifies and compares, an alu.Defense; {type(model).__name__} has no {name!r}. "
+                f"{who} attacks an alu.Defense, which purifies and compares; {type(model).__name__} has no {name!r}. "
                 "Use PGD or AutoAttack, or wrap it: alu.Defense(classifier, purifier, detector)."
             )
 
@@ -127,7 +168,7 @@ def ranked(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def other_class(logits: Tensor, labels: Tensor, rank: int) -> Tensor:
-    """The `rank`-th highest class but the label [N]; the last one where there are not so many."""
+    """The `rank`-th highest class but the label [N]; the last one if there are fewer."""
     others = ranked(logits, labels)
     return others[:, min(rank, others.shape[1] - 1)]
 
@@ -138,11 +179,16 @@ def entry(logits: Tensor, at: Tensor) -> Tensor:
 
 
 def either_branch(view: View, evidence: Evidence, labels: Tensor) -> Tensor:
-    """The margin of the branch that the rule would take, per image [N]: m(Δ) where flagged, else m(Π)."""
+    """The margin of the logits that the rule would use [N]: of Δ where flagged, else of Π."""
     after = margin(evidence.post_logits, labels)
     if view.twin.rule != "alu":
         return after
     return torch.where(view.excess(evidence).detach() > 0, margin(evidence.change, labels), after)
+
+
+def without_post_gradient(evidence: Evidence) -> Evidence:
+    """The same evidence, with purified images and their logits as constants."""
+    return replace(evidence, purified=evidence.purified.detach(), post_logits=evidence.post_logits.detach())
 
 
 GoalMaker = Callable[[Any, Tensor, Tensor], Any]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from alu.errors import AluError, InputError
+from alu.errors import AluError, InputError, UsageError
 
 
 class AluWarning(UserWarning):
@@ -127,6 +127,17 @@ def check_classifier(
             "Their number and order must agree."
         )
     return logits
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name, if it is there and computes."""
+    try:
+        device = torch.device(name)
+        # Read back: the device "meta" can be made, but holds no numbers.
+        torch.zeros(1, device=device).item()
+    except Exception as error:  # each kind of device is missing in its own way
+        raise UsageError(f"There is no device {name!r} on this machine. Use the device cpu.") from error
+    return device
 
 
 def look_like_probabilities(logits: Tensor) -> bool:

@@ -371,7 +371,7 @@ def test_an_empty_batch_is_one_sentence() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_a_missing_device_is_one_sentence() -> None:
-    with pytest.raises(UsageError, match="cannot be moved there: .*CUDA.* Choose a device"):
+    with pytest.raises(UsageError, match="cannot be moved there: .*CUDA.* Choose another device"):
         make().to("cuda")
 
 
@@ -470,3 +470,18 @@ def test_a_decision_can_be_indexed_and_made_plain() -> None:
     assert json.loads(json.dumps(decision[3].to_dict(purified=True)))["p_value"] == float(decision.p_value[3])
     unknown = Defense(LinearClassifier(SHAPE, 10), rule="purified").decide(images_like(2, SHAPE))
     assert unknown.to_dict()["score"] == [None, None]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_a_missing_device_is_one_sentence_in_fits_and_trainings_too() -> None:
+    from alu.data import Dataset
+    from alu.training.fitting import Plan
+    from alu.training.loop import Run, train
+    from alu.training.objectives import Classification
+    from alu.training.settings import Settings
+
+    with pytest.raises(UsageError, match="There is no device 'cuda' on this machine. Use the device cpu"):
+        Plan(purifier="blur", device="cuda")
+    few = Dataset((images_like(8, SHAPE) * 255).byte(), torch.arange(8) % 2, ("a", "b"), "few")
+    with pytest.raises(UsageError, match="There is no device 'cuda'"):
+        train(Run(resnet18(2, width=8), Classification(), few, few, Settings(epochs=1, batch_size=4), device="cuda"))

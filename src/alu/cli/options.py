@@ -26,15 +26,9 @@ Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, 
 
 def checked_device(device: str) -> torch.device:
     """The device of this name, if it is there and computes."""
-    import torch
+    from alu.check import find_device
 
-    try:
-        made = torch.device(device)
-        # Read back: the device "meta" can be made, but holds no numbers.
-        torch.zeros(1, device=made).item()
-    except Exception as error:  # each kind of device is missing in its own way
-        raise UsageError(f"There is no device {device!r} on this machine. Use --device cpu.") from error
-    return made
+    return find_device(device)
 
 
 def parse_eps(text: str) -> float:

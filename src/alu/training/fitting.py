@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from alu import models
-from alu.check import check_classifier, warn
+from alu.check import check_classifier, find_device, warn
 from alu.data.dataset import Dataset
 from alu.decision import RuleName, find_rule
 from alu.defense import REFERENCES, Defense, Reference
@@ -51,6 +51,7 @@ class Plan(Budget):
                 raise StorageError(f"The VAE {self.purifier} does not exist. Give the path of a .safetensors file.")
         elif self.purifier not in known:
             raise UsageError(f"There is no purifier {self.purifier!r}. {nearest(self.purifier, known)}")
+        find_device(self.device)
         find_rule(self.rule)
         if self.reference not in REFERENCES:
             raise UsageError(f"There is no reference {self.reference!r}. {nearest(self.reference, list(REFERENCES))}")

@@ -15,6 +15,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
+from alu.check import find_device
 from alu.data.dataset import Dataset
 from alu.errors import UsageError
 from alu.training.batches import Batch, batches, steps_per_epoch
@@ -110,6 +111,7 @@ def train(run: Run, watch: Watcher | None = None) -> dict[str, float]:
 
 def _fabric(device: str) -> Fabric:
     """One process, or, under `torchrun`, as many as it started."""
+    find_device(device)
     processes = _processes()
     here = int(os.environ.get("LOCAL_WORLD_SIZE", str(processes)))
     kind, _, number = device.partition(":")

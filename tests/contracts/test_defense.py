@@ -371,7 +371,7 @@ def test_an_empty_batch_is_one_sentence() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_a_missing_device_is_one_sentence() -> None:
-    with pytest.raises(UsageError, match="cannot be moved there: .*CUDA.* Choose a device"):
+    with pytest.raises(UsageError, match="cannot be moved there: .*CUDA.* Choose another device"):
         make().to("cuda")
 
 

@@ -40,13 +40,13 @@ def call_factory(spec: str) -> Callable[..., Any]:
     """The classifier that "module:function" returns, in eval mode."""
     maker = import_named(spec, "The classifier")
     if not callable(maker):
-        raise UsageError(f"{spec} is not a function that returns a classifier: it is a {type(maker).__name__}.")
+        raise UsageError(f"{spec} is not a function that returns a classifier; it is of type {type(maker).__name__}.")
     try:
         built = maker()
     except (Exception, SystemExit) as error:
         raise UsageError(f"{spec} failed to build the classifier: {type(error).__name__}: {error}.") from error
     if not callable(built):
-        raise UsageError(f"{spec} returned a {type(built).__name__}, which cannot be called as a classifier.")
+        raise UsageError(f"{spec} returned {type(built).__name__}, which cannot be called as a classifier.")
     if hasattr(built, "eval"):
         built.eval()
     classifier: Callable[..., Any] = built

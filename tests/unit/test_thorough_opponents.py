@@ -104,7 +104,7 @@ def test_without_a_score_hiding_is_the_margin_alone() -> None:
     defense, data = Defense(Toy(), Blur(0.5), rule="purified"), toy_data(6)
     attack = Stealth(eps=0.05, steps=6)
     kept, *left_out = [
-        attack._aimed(Level(), how, weight)(defense, data.images, data.labels)
+        attack._goal_search(Level(), how, weight)(defense, data.images, data.labels)
         for how, weight in (("sum", 0.0), ("orthogonal", 1.0), ("selective", 1.0), ("sum", 10.0))
     ]
     assert not torch.equal(kept, data.images)

@@ -57,7 +57,8 @@ def make_attack(name: str, trust: bool = False, **settings: Any) -> Attack:
         if key not in known:
             raise UsageError(f"The attack {name} has no setting {key!r}. {nearest(key, sorted(known))}")
         if not _fits(value, known[key]):
-            wanted = getattr(known[key], "__name__", str(known[key]))
+            plain = known[key].__name__ if get_origin(known[key]) is None else str(known[key])
+            wanted = plain.replace("collections.abc.", "").replace("typing.", "")
             raise UsageError(f"The attack {name} takes a setting {key} of type {wanted}; it was given {value!r}.")
         if key in POSITIVE and value is not None and not value > 0:
             raise UsageError(f"The attack {name} takes a setting {key} above 0; it was given {value!r}.")

@@ -254,10 +254,11 @@ PRINTING = {
 @pytest.mark.parametrize("kind", PRINTING)
 def test_a_full_standard_output_is_one_sentence(place: Path, tmp_path: Path, kind: str) -> None:
     more = ["--out", tmp_path / "a.npz"] if kind == "a line" else []
+    buffered = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         command = [Path(sys.executable).with_name("alu"), *PRINTING[kind], *more]
         done = subprocess.run(
-            command, cwd=place, env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            command, cwd=place, env=buffered, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr) == (
         1, "alu: Cannot write the output: the disk is full. Free some space and run the command again.\n",

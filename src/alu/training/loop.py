@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -73,7 +74,11 @@ def train(run: Run, watch: Watcher | None = None) -> dict[str, float]:
     Ctrl-C and SIGTERM end it with KeyboardInterrupt after the step that is being done, and after a checkpoint.
     """
     _refuse_uneven(min(run.settings.batch_size, len(run.data)))
-    fabric = _fabric(run.device)
+    with _launched(run.device) as fabric:
+        return _trained(run, fabric, watch)
+
+
+def _trained(run: Run, fabric: Fabric, watch: Watcher | None) -> dict[str, float]:
     run.objective.prepare(fabric.device)
     # On its device before anything is made of its weights: averages and optimiser states stay where they are made.
     model = run.model.to(fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -109,9 +114,12 @@ def train(run: Run, watch: Watcher | None = None) -> dict[str, float]:
     return keeper.finish()
 
 
-def _fabric(device: str) -> Fabric:
-    """One process, or, under `torchrun`, as many as it started."""
+@contextmanager
+def _launched(device: str) -> Iterator[Fabric]:
+    """One process, or, under `torchrun`, as many as it started; they part when the block ends, since a process that
+    leaves while another still listens to it may end with an error."""
     find_device(device)
+    joined = torch.distributed.is_initialized()
     processes = _processes()
     here = int(os.environ.get("LOCAL_WORLD_SIZE", str(processes)))
     kind, _, number = device.partition(":")
@@ -119,7 +127,12 @@ def _fabric(device: str) -> Fabric:
     strategy = "ddp" if processes > 1 else "auto"
     fabric = Fabric(accelerator=kind, devices=devices, num_nodes=processes // here, strategy=strategy)
     fabric.launch()
-    return fabric
+    try:
+        yield fabric
+        fabric.barrier()
+    finally:
+        if torch.distributed.is_initialized() and not joined:
+            torch.distributed.destroy_process_group()
 
 
 def _processes() -> int:

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "alu"
 
 # A part may import from its own level and from lower ones.
 LEVELS = [
-    {"errors", "rng", "check", "modes", "storage", "provenance", "threat", "decision", "imports"},
+    {"errors", "rng", "check", "modes", "storage", "provenance", "threat", "decision", "imports", "stats"},
     {"data", "models"},
     {"parts"},
     {"purifiers", "detectors", "attacks"},

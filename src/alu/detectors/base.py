@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from alu.decision import Evidence
 from alu.errors import InputError, NotFittedError, UsageError
 from alu.parts import Part
+from alu.stats import conformal_rank
 
 
 def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
@@ -24,8 +25,7 @@ def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
 
 def conformal_threshold(clean: Tensor, false_alarm: float) -> Tensor:
     """The largest score that is not flagged: p <= false_alarm exactly for scores above it. `clean` is sorted."""
-    allowed = math.floor(false_alarm * (len(clean) + 1) + 1e-9) - 1
-    return clean[len(clean) - 1 - allowed]
+    return clean[conformal_rank(len(clean), false_alarm)]
 
 
 def least_images(false_alarm: float) -> int:

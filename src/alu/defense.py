@@ -16,7 +16,7 @@ from alu.decision import Decision, Evidence, RuleName, find_rule
 from alu.detectors.base import Detector, Tested
 from alu.errors import InputError, UsageError, check_choice
 from alu.modes import evaluating
-from alu.purifiers.base import GRAD_MODES, GradMode, Purifier, Traits, replace
+from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits, replace
 from alu.purifiers.filters import Identity
 
 Reference = Literal["input", "reconstruction"]
@@ -96,8 +96,11 @@ class Defense(nn.Module):
             )
         return logits
 
-    def evidence(self, images: Tensor) -> Evidence:
-        """Purified images and the logits before and after, with the gradient of `grad_mode`."""
+    def evidence(self, images: Tensor, done: Purification | None = None) -> Evidence:
+        """Purified images and the logits before and after, with the gradient of `grad_mode`.
+
+        `done` is what the purifier gave for these images, where that is already known: readings can share it.
+        """
         check_images(images, "Defense")
         if not len(images):
             raise InputError(f"Defense was given no image: the batch has shape {list(images.shape)}.")
@@ -106,9 +109,10 @@ class Defense(nn.Module):
         with evaluating(self, self.classifier), torch.inference_mode(False), full_precision(images):
             images = images.clone() if images.is_inference() else images
             with torch.set_grad_enabled(wants_gradient):
-                done = self.purifier.purify(images, self.grad_mode, reconstruct=self.reference == "reconstruction")
-                pre = self.logits(images if done.reconstruction is None else done.reconstruction)
-                return Evidence(images, done.purified, pre, self.logits(done.purified))
+                compared = self.reference == "reconstruction"
+                done = self.purifier.purify(images, self.grad_mode, reconstruct=compared) if done is None else done
+                before = done.reconstruction if compared and done.reconstruction is not None else images
+                return Evidence(images, done.purified, self.logits(before), self.logits(done.purified))
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π."""

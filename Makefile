@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test slow check bench clean
+.PHONY: setup demo test slow check docs bench clean
 
 setup: $(STAMP)
 
@@ -33,10 +33,14 @@ check: setup
 	$(BIN)/ruff format --check src tests bench examples tools
 	$(BIN)/mypy
 
+docs: setup
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
+	@echo "Documentation: docs/_build/index.html"
+
 bench: setup
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/attacks.py
 	$(BIN)/python bench/training.py
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo docs/_build

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack, get_args, get_origin, get_type_hints
 
 from torch import nn
 
@@ -17,7 +17,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 class Part:
-    """Base of purifiers and detectors: settings are the arguments of the constructor, stored under the same names.
+    """Base of purifiers, detectors and attacks: settings are the constructor's arguments, stored under the same names.
 
     A subclass outside the package is known by its import path, "module:Class"; making one again runs its code, so that
     the user must trust it.
@@ -70,18 +70,32 @@ def part_name(kind: type[Any]) -> str:
     return kind.__name__ if own else f"{kind.__module__}:{kind.__qualname__}"
 
 
-def settings_of(kind: type[Any]) -> dict[str, inspect.Parameter]:
-    """The arguments of a constructor by name; its parents' too where it passes them on with `**`."""
-    found: dict[str, inspect.Parameter] = {}
+def settings_of(kind: type[Any]) -> dict[str, Any]:
+    """The arguments of a constructor by name, with their types. Where it passes others on with `**`, those of the typed
+    dictionary that it names, or else its parents'."""
+    found: dict[str, Any] = {}
     for part in kind.__mro__:
         if "__init__" not in vars(part):
             continue
         parameters = list(inspect.signature(vars(part)["__init__"]).parameters.values())[1:]
+        types = _types(vars(part)["__init__"])
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        found = {item.name: item for item in parameters if item.kind in named} | found  # a subclass knows better
-        if not any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
+        own = {item.name: types.get(item.name, Any) for item in parameters if item.kind in named}
+        found = own | found  # a subclass knows better
+        passed_on = next((item for item in parameters if item.kind is inspect.Parameter.VAR_KEYWORD), None)
+        if passed_on is None:
             break
+        if get_origin(types.get(passed_on.name)) is Unpack:
+            return get_type_hints(get_args(types[passed_on.name])[0]) | found
     return found
+
+
+def _types(function: Any) -> dict[str, Any]:
+    """The annotations of a function; none where a name in them cannot be found, as in somebody's own module."""
+    try:
+        return get_type_hints(function)
+    except NameError:
+        return {}
 
 
 def refuse_lost(part: nn.Module) -> None:
@@ -103,8 +117,7 @@ def refuse_lost(part: nn.Module) -> None:
 def _imported(family: type[Part], name: str, trust: bool) -> type[Any]:
     if not trust:
         raise UntrustedError(
-            f"This defence wants to import its {family.family} from {name}, which runs that code. Pass trust=True if "
-            "the code is yours."
+            f"This would import the {family.family} {name}, which runs that code. Pass trust=True if the code is yours."
         )
     kind = import_named(name, f"The {family.family}")
     if not (isinstance(kind, type) and issubclass(kind, family)):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from alu.attacks import PGD, Attack, fooled
+from alu.attacks import PGD, Attack, catalog, fooled
 from alu.threat import ThreatModel
 from tests.conftest import SmoothClassifier
 from tests.contracts.parts import BORROWED_ATTACKS, OWN_ATTACKS, images_like
@@ -110,3 +112,14 @@ def test_one_more_restart_never_does_harm(keep: str, loss: str) -> None:
         assert (after | ~before).all(), restarts
         assert restarts == 1 or int(after.sum()) > int(before.sum())
         before = after
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.ATTACKS if name not in ("match", "transfer")])
+def test_attacks_are_made_again_from_their_description(name: str) -> None:
+    """Guides and other networks are no plain values; all other settings are."""
+    norm = "L2" if name == "cw-l2" else "Linf"
+    attack = catalog.make_attack(name, norm=norm, eps=0.03, seed=7)
+    again = Attack.rebuild(json.loads(json.dumps(attack.description())))
+    assert type(again) is type(attack)
+    assert again.description() == attack.description()
+    assert (again.norm, again.eps, again.seed) == (norm, 0.03, 7)

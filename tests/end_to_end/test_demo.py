@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alu.evaluation.intervals import Share
+from alu.stats import Share
 from tests.end_to_end.command import ENVIRONMENT
 
 
@@ -55,6 +55,27 @@ def test_every_number_on_the_page_comes_from_the_result(finished: tuple[Path, st
             low, high = share.interval
             expected.append((f"{100 * share.value:.1f}", f"{100 * low:.1f}", f"{100 * high:.1f}"))
         assert shown == expected
+
+
+def test_the_page_begins_with_the_verdict_and_the_pictures(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    rows = {row["name"]: row["columns"] for row in json.loads((folder / "result.json").read_text())["rows"]}
+    page = (folder / "index.html").read_text()
+
+    def kept(row: str, *columns: str) -> int:
+        outcomes = [rows[row][name]["correct"] for name in ("clean", *columns)]
+        return sum(min(bits) for bits in zip(*outcomes, strict=True))
+
+    alu = "VAE + ALU (input)"
+    sentence = (
+        f"Against an attacker who does not know it, the defence keeps {kept(alu, 'pgd')} of 12 pictures right where "
+        f"the classifier alone keeps {kept('classifier alone', 'pgd')}; against one who does, it keeps "
+        f"{kept(alu, 'decoy', 'surrogate')}."
+    )
+    assert sentence in " ".join(printed.split())
+    places = [page.index(part) for part in ("<h1>", sentence, 'src="data:image/png', "<table>", 'class="chart"')]
+    assert places == sorted(places)
+    assert page.rindex('src="data:image/png') < page.index("<table>")
 
 
 def test_the_page_needs_nothing_from_outside(finished: tuple[Path, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -37,9 +38,11 @@ def outcome(path: Path) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(path.read_text())
     plain.pop("checksum")
     # Somebody may commit between two runs.
-    plain["provenance"].pop("commit")
-    for record in plain["attacks"]:
-        record.pop("seconds")
+    bare = plain["bare"] or {"provenance": {"commit": ""}, "attacks": []}
+    for part in (plain, bare):
+        part["provenance"].pop("commit")
+        for record in part["attacks"]:
+            record.pop("seconds")
     return plain
 
 
@@ -47,6 +50,10 @@ def test_a_saved_defence_is_judged_and_the_page_made(place: Path, tmp_path: Path
     done = fresh(place, "evaluate", "defense", *ON, "--out", tmp_path / "result.json")
     assert done.code == 0, done
     assert "robust accuracy" in done.out
+    assert re.match(
+        r"Against an attacker who knows it, this defence .*: bare .* %, defended .* % \(n = 14, p ", done.out
+    )
+    assert "\nharmless changes " in done.out
     assert f"alu report {tmp_path / 'result.json'}" in done.out
     page = alu(place, "report", tmp_path / "result.json", "--out", tmp_path / "page.html")
     assert page.code == 0, page

@@ -123,7 +123,10 @@ def test_a_union_goes_on_from_its_cell_and_not_from_a_stranger(tmp_path: Path) -
 
 
 def test_a_union_of_a_random_defence_keeps_its_draws() -> None:
-    union = Workbench({"n": 4}).union(Defense(Toy(), sampled(), rule="purified"), toys())
+    stages: set[str] = set()
+    bench = Workbench({"n": 4}, watch=lambda what, done, total: stages.add(what))
+    union = bench.union(Defense(Toy(), sampled(), rule="purified"), toys())
+    assert stages == {"Attacking toys"}, "a cell is about the defence; the bare classifier has cells of its own"
     draws, right = union["right draws"], {"clean": union["clean"], "adaptive": union["adaptive"]}
     for when, outcome in right.items():
         assert len(draws[when]) == 4

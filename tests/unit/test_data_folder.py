@@ -1,5 +1,6 @@
 """The user's own pictures: folders, sizes, channels, and files that are no pictures."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,23 @@ def test_a_val_folder_beside_test_is_the_validation_split(tmp_path: Path) -> Non
     assert sizes == [34, 6, 8, 6]
 
 
+@pytest.mark.parametrize(
+    "names", [("Train", "Test", "Valid"), ("training", "testing", "validation"), ("TRAIN", "TEST", "VAL")]
+)
+def test_other_names_of_the_splits_are_known(names: tuple[str, ...], tmp_path: Path) -> None:
+    for name, count in zip(names, (20, 3, 4), strict=True):
+        animals(tmp_path / name, count)
+    sizes = [len(alu.data.folder(tmp_path, s)) for s in ("train", "calibration", "validation", "test")]
+    assert sizes == [34, 6, 8, 6]
+
+
+def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
+    for name in ("train", "test", "val", "valid"):
+        animals(tmp_path / name, 3)
+    with pytest.raises(DataError, match="val and .*valid are both named like the validation images"):
+        alu.data.folder(tmp_path, "test")
+
+
 def test_a_class_that_train_does_not_have_is_named(tmp_path: Path) -> None:
     animals(tmp_path / "train")
     animals(tmp_path / "test")
@@ -90,14 +108,26 @@ def test_channels_follow_the_pictures_unless_given(mode: str, channels: int, tmp
     root = animals(tmp_path, 5, mode)
     assert alu.data.folder(root).shape[0] == channels
     assert alu.data.folder(root, channels=3).shape[0] == 3
-    with pytest.raises(UsageError, match="channels=2"):
-        alu.data.folder(root, channels=2)
+    for wrong in (0, 2):
+        with pytest.raises(UsageError, match=f"channels={wrong}"):
+            alu.data.folder(root, channels=wrong)
 
 
 def test_one_gray_picture_among_colours_does_not_change_any_split(tmp_path: Path) -> None:
     root = animals(tmp_path)
     picture(root / "dog" / "zebra-gray.png", mode="L")
     assert {alu.data.folder(root, s).shape for s in ("train", "calibration", "validation", "test")} == {(3, 6, 8)}
+
+
+def test_one_picture_with_alpha_does_not_make_the_others_transparent(tmp_path: Path) -> None:
+    root = animals(tmp_path)
+    rgba = alu.data.read_picture(picture(root / "dog" / "logo.png", mode="RGBA"))
+    Image.new("P", (8, 6)).save(root / "dog" / "palette.png", transparency=0)
+    Image.new("CMYK", (8, 6)).save(root / "dog" / "print.jpg")
+    whole = alu.data.folder(root)
+    assert whole.shape == (3, 6, 8)
+    assert torch.equal(whole.pixels[40], rgba[:3])
+    assert alu.data.folder(root, channels=4).shape == (4, 6, 8)
 
 
 def test_different_sizes_need_size(tmp_path: Path) -> None:
@@ -116,7 +146,7 @@ def test_scaling_covers_and_cuts_the_centre(tmp_path: Path) -> None:
     assert torch.equal(alu.data.read_picture(tmp_path / "wide.png", size=10), torch.full((3, 10, 10), 255).byte())
 
 
-@pytest.mark.parametrize("size", [0, -3, (3, 0), (1, 2, 3), 10**6])
+@pytest.mark.parametrize("size", [0, -3, (3, 0), (1, 2, 3), 10**6, 3.5, "32", True])
 def test_an_impossible_size_is_refused(size: int, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"expected .height, width."):
         alu.data.read_picture(picture(tmp_path / "a.png"), size=size)
@@ -145,6 +175,56 @@ def test_other_files_and_hidden_ones_are_passed_over(tmp_path: Path) -> None:
     (root / "cat" / "._000.png").write_text("hidden")
     (root / ".cache").mkdir()
     assert len(alu.data.folder(root)) == 6
+
+
+def test_what_computers_add_to_folders_is_passed_over(tmp_path: Path) -> None:
+    root = animals(tmp_path, 3)
+    for name in (".DS_Store", "Thumbs.db", "cat/.DS_Store"):
+        (root / name).write_bytes(b"x")
+    (root / "__MACOSX" / "cat").mkdir(parents=True)
+    (root / "__MACOSX" / "cat" / "._000.png").write_bytes(b"x")
+    (root / "cat" / "folder.png").mkdir()
+    os.symlink(root, root / "cat" / "round")
+    os.symlink(root / "cat" / "me.png", root / "cat" / "me.png")
+    os.symlink(root / "nowhere", root / "cat" / "gone.png")
+    os.mkfifo(root / "cat" / "pipe.png")
+    assert (len(alu.data.folder(root)), alu.data.folder(root).classes) == (6, ("cat", "dog"))
+
+
+def test_names_in_any_writing_are_classes_that_can_be_printed(tmp_path: Path) -> None:
+    root = animals(tmp_path, 3)
+    picture(root / "größe 日本" / "ünï.png")
+    strange = os.fsencode(root) + b"/z\xff"
+    os.mkdir(strange)
+    os.rename(picture(root / "k.png"), strange + b"/\xe9.png")
+    found = alu.data.folder(root)
+    assert (len(found), found.classes) == (8, ("cat", "dog", "größe 日本", "z\N{REPLACEMENT CHARACTER}"))
+    "".join(found.classes).encode()
+
+
+def test_a_format_that_is_not_read_is_named(tmp_path: Path) -> None:
+    root = animals(tmp_path, 3)
+    (root / "emu").mkdir()
+    (root / "emu" / "IMG_1.heic").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"emu holds no picture in a format that alu reads, only .* IMG_1.heic\. Add"):
+        alu.data.folder(root)
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    root = animals(tmp_path, 3)
+    (root / "dog" / "bad.png").write_bytes(b"")
+    for read in (lambda: alu.data.folder(root), lambda: alu.data.read_picture(root / "dog" / "bad.png")):
+        with pytest.raises(DataError, match=r"bad\.png cannot be read as a picture .the file is empty."):
+            read()
+
+
+def test_a_name_that_no_system_takes_is_one_sentence() -> None:
+    name = "x" * 5000
+    for read in (alu.data.folder, alu.data.find_pictures, alu.data.read_picture):
+        with pytest.raises(StorageError, match="Cannot read x+: File name too long"):
+            read(name)
+    with pytest.raises(StorageError, match="Cannot read x+: File name too long"):
+        alu.data.open_dataset(name, "all")
 
 
 def test_text_named_png_is_named(tmp_path: Path) -> None:
@@ -186,6 +266,9 @@ def test_palette_one_bit_16_bit_and_cmyk_pictures(tmp_path: Path) -> None:
     assert alu.data.read_picture(tmp_path / "p.png").shape == (3, 16, 16)
     Image.new("CMYK", (4, 4)).save(tmp_path / "c.jpg")
     assert torch.equal(alu.data.read_picture(tmp_path / "c.jpg"), torch.full((3, 4, 4), 255).byte())
+    Image.fromarray(np.full((4, 4), 2**20, np.int32)).save(tmp_path / "32.tiff")
+    with pytest.raises(DataError, match=r"32\.tiff cannot be read .*32 bits for a pixel have no agreed range"):
+        alu.data.read_picture(tmp_path / "32.tiff")
     Image.new("F", (4, 4)).save(tmp_path / "f.tiff")
     with pytest.raises(DataError, match=r"f\.tiff cannot be read .*no agreed range"):
         alu.data.read_picture(tmp_path / "f.tiff")

@@ -31,6 +31,18 @@ def test_channels_first_last_and_gray(tmp_path: Path) -> None:
     assert first.classes == ("0", "1", "2", "3")
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint16", "uint64", ">i4"])
+def test_labels_of_any_whole_type_become_int64(dtype: str, tmp_path: Path) -> None:
+    found = alu.data.npz(save(tmp_path / "a.npz", images=PIXELS, labels=LABELS.astype(dtype)))
+    assert found.labels.dtype == torch.int64
+    assert found.labels.tolist() == LABELS.tolist()
+
+
+def test_labels_in_one_column_are_labels(tmp_path: Path) -> None:
+    found = alu.data.npz(save(tmp_path / "a.npz", images=PIXELS, labels=LABELS[:, None]))
+    assert found.labels.tolist() == LABELS.tolist()
+
+
 def test_floats_splits_and_classes(tmp_path: Path) -> None:
     names = np.array(["ant", "bee", "cat", "dog"])
     path = save(tmp_path / "a.npz", images=PIXELS / 255.0, labels=LABELS, classes=names)
@@ -59,7 +71,11 @@ def test_floats_splits_and_classes(tmp_path: Path) -> None:
         ),
         ({"images": PIXELS.astype(np.int64), "labels": LABELS}, "int64 have no agreed range"),
         ({"images": PIXELS[:, :2], "labels": LABELS}, r"shape \[40, 2, 6, 8\] are neither"),
-        ({"images": PIXELS[:0], "labels": LABELS[:0]}, "at least one image"),
+        ({"images": PIXELS[:0], "labels": LABELS[:0]}, r"a.npz holds no image: its images have shape \[0, 3, 6, 8\]"),
+        ({"images": PIXELS, "labels": LABELS[:0]}, "40 images but 0 labels"),
+        ({"images": PIXELS, "labels": LABELS + 2**40}, "a label is 10995116.*below 100000"),
+        ({"images": PIXELS, "labels": LABELS.astype(np.uint64) + 2**63}, "a label is 92233720.*below 100000"),
+        ({"images": np.uint8(3), "labels": LABELS}, "holds no image"),
         ({"images": PIXELS, "labels": LABELS[:-1]}, "40 images but 39 labels"),
         ({"images": PIXELS, "labels": np.eye(4, dtype=int)[LABELS]}, r"Save labels.argmax\(1\)"),
         ({"images": PIXELS, "labels": LABELS / 1.0}, "labels must be whole numbers"),
@@ -74,6 +90,8 @@ def test_wrong_arrays_are_one_sentence(arrays: dict[str, Any], match: str, tmp_p
 
 
 def test_missing_arrays_and_damaged_files_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"holds nothing; expected the arrays images and labels"):
+        alu.data.npz(save(tmp_path / "empty.npz"))
     with pytest.raises(DataError, match=r"holds pictures, y; expected the arrays images and labels"):
         alu.data.npz(save(tmp_path / "a.npz", pictures=PIXELS, y=LABELS))
     with pytest.raises(StorageError, match="No such file"):

@@ -62,6 +62,7 @@ def test_names_folders_and_npz_files_are_opened(arrays: Path) -> None:
     [
         ("cifar-10", {}, UsageError, "There is no data set 'cifar-10'.*Did you mean cifar10"),
         ("tiny-image-net", {}, UsageError, "Did you mean tiny-imagenet"),
+        ("", {}, UsageError, "data set's name is empty. Give a folder"),
         ("some/where", {}, DataError, "some/where does not exist"),
         ("missing.npz", {}, DataError, "missing.npz does not exist"),
         ("cifar10-sample", {"size": 3}, UsageError, "a size is only for folders"),

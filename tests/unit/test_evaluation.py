@@ -33,7 +33,7 @@ THREAT = ThreatModel("Linf", 0.1)
 def without_times(result: Result) -> dict[str, Any]:
     plain = result.as_json()
     plain.pop("checksum")
-    for record in plain["attacks"]:
+    for record in [*plain["attacks"], *(plain["bare"] or {"attacks": []})["attacks"]]:
         record.pop("seconds")
     return plain
 
@@ -75,7 +75,8 @@ def test_the_adaptive_suite_is_complete_and_the_others_say_that_they_are_not(jud
     assert judged.complete
     weak = evaluate(toy_defense(), toy_data(4), THREAT, "oblivious", "quick", diagnostics=False)
     assert not weak.complete
-    assert str(weak).startswith("INCOMPLETE (no gradients of what is deployed")
+    assert str(weak).startswith("INCOMPLETE: Against an attacker who does not know it")
+    assert "\nINCOMPLETE (no gradients of what is deployed" in str(weak)
 
 
 def test_traits_oblige() -> None:
@@ -154,7 +155,7 @@ def test_work_of_another_evaluation_or_that_was_edited_is_refused(tmp_path: Path
 
     with pytest.raises(KeyboardInterrupt):
         run(0)
-    with pytest.raises(StorageError, match="whose seed differs"):
+    with pytest.raises(StorageError, match="with other settings: seed was 0 and is now 1. Run it"):
         run(1)
     block = tmp_path / "result.json.work" / "block-0000.json"
     plain = json.loads(block.read_text())

@@ -31,13 +31,18 @@ def test_counts_of_shards_are_added() -> None:
     whole = results.result(40)
     first, second = results.part(whole, 0, 2), results.part(whole, 1, 2)
     second.curves = {"eps": [{**row, "right": 1, "n": 10} for row in first.curves["eps"]]}
-    second.detection["harmless"] = [{"change": "JPEG, quality 90", "flagged": 2, "right": 5, "n": 10}]
+    second.detection["harmless"] = [
+        {**row, "bare": 6, "purified": 7, "right": 5, "flagged": 2, "n": 10} for row in first.detection["harmless"][1:2]
+    ]
     made = merge([first, second])
     assert [(row["right"], row["n"]) for row in made.curves["eps"]] == [(21, 42), (10, 42), (5, 42), (2, 42), (1, 42)]
     assert made.curves["steps"] == whole.curves["steps"]
-    assert made.detection["harmless"][0] == {"change": "JPEG, quality 90", "flagged": 5, "right": 45, "n": 60}
-    assert made.detection["harmless"][1] == whole.detection["harmless"][1]
-    assert first.detection["harmless"][0]["flagged"] == 3  # the shards themselves stay as they were
+    assert made.detection["harmless"][1] == {
+        "change": "JPEG, quality 90", "moderate": True, "bare": 51, "purified": 49, "right": 45, "flagged": 5,
+        "rejected": 0, "n": 60,
+    }  # fmt: skip
+    assert [made.detection["harmless"][at] for at in (0, 2)] == [whole.detection["harmless"][at] for at in (0, 2)]
+    assert first.detection["harmless"][1]["flagged"] == 3  # the shards themselves stay as they were
 
 
 def test_what_one_shard_lacks_the_whole_lacks() -> None:
@@ -74,6 +79,8 @@ STRANGERS: dict[str, tuple[Callable[[Result], Any], str]] = {
     "seed": (lambda result: result.provenance.update(seed=1), "their seeds are 0 and 1"),
     "attacks": (lambda result: result.attacks.pop(), "their attacks differ"),
     "settings": (lambda result: result.attacks[0].settings.update(steps=7), "their attacks differ"),
+    "no bare suite": (change("bare", None), "only some hold the bare classifier's own attacks"),
+    "bare suite": (lambda result: result.bare.attacks.pop(), "their attacks differ"),
     "shards": (change("shard", [1, 3]), "one is of 2 shards, another of 3"),
     "twice": (change("numbers", results.part(results.result(40), 0, 2).numbers), "they share images"),
 }

@@ -6,9 +6,9 @@ import pytest
 
 from alu.errors import UsageError
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.metrics import CORRECT, REJECTED, WRONG
 from alu.evaluation.result import AttackRecord, Judged, Result
+from alu.stats import Share
 from tests.unit import results
 
 CLEAN = [CORRECT, CORRECT, CORRECT, WRONG, CORRECT, REJECTED]

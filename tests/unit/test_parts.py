@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from alu import Defense
+from alu.attacks import Attack
+from alu.attacks.catalog import make_attack
 from alu.detectors import Detector, LogitShift
 from alu.errors import UntrustedError, UsageError
 from alu.parts import settings_of
@@ -21,6 +23,7 @@ SHAPE = (3, 16, 16)
 OWN = '''
 import torch
 import torch.nn.functional as F
+from alu.attacks import Attack
 from alu.detectors import Detector
 from alu.purifiers import Purifier
 
@@ -35,6 +38,17 @@ class Mosaic(Purifier):
 
     def run(self, images):
         return F.interpolate(F.avg_pool2d(images, self.size), scale_factor=float(self.size)) + self.light_
+
+
+class Brighter(Attack):
+    """Every pixel as bright as it may become."""
+
+    def __init__(self, *, share=1.0, **common):
+        super().__init__(**common)
+        self.share = share
+
+    def run(self, model, images, labels, numbers):
+        return images + self.share * self.eps
 
 
 class Largest(Detector):
@@ -81,7 +95,7 @@ def test_parts_of_the_users_own_are_loaded_in_another_process(tmp_path: Path, mo
     defense.purifier.light_ += 0.02
     defense.save(tmp_path / "saved")
     expected = defense.decide(images_like(6, SHAPE, seed=3)).score.sum()
-    with pytest.raises(UntrustedError, match="its purifier from own_parts:Mosaic, which runs that code.*trust=True"):
+    with pytest.raises(UntrustedError, match="the purifier own_parts:Mosaic, which runs that code.*trust=True"):
         Defense.load(tmp_path / "saved", classifier=classifier)
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
@@ -94,6 +108,18 @@ def test_parts_of_the_users_own_are_loaded_in_another_process(tmp_path: Path, mo
     assert torch.equal(again(images), purifier(images)), "inside a part of the package too"
     with pytest.raises(UntrustedError):
         Purifier.rebuild(purifier.description())
+
+
+def test_an_attack_of_the_users_own_is_made_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_module(tmp_path, monkeypatch)
+    attack = make_attack("own_parts:Brighter", trust=True, share=0.5, eps=0.1)
+    images = images_like(3, SHAPE) / 2
+    moved = attack(LinearClassifier(SHAPE, 5), images, torch.zeros(3, dtype=torch.int64))
+    torch.testing.assert_close(moved, images + 0.05)
+    again = Attack.rebuild(attack.description(), trust=True)
+    assert torch.equal(again(LinearClassifier(SHAPE, 5), images, torch.zeros(3, dtype=torch.int64)), moved)
+    with pytest.raises(UntrustedError, match="the attack own_parts:Brighter"):
+        make_attack("own_parts:Brighter")
 
 
 def test_a_part_that_no_other_process_could_import_is_not_saved(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,13 @@ import pytest
 import alu.report
 from alu.errors import StorageError, UsageError
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
-from alu.evaluation.result import AttackRecord, Result
+from alu.evaluation.result import Result
+from alu.evaluation.verdicts import bare_share, verdicts
 from alu.report.checks import EXPLAINED
+from alu.stats import Share
 from tests.unit import results
+from tests.unit.expected import bounded, expected, percent, verdict_figures, whole
 from tests.unit.pages import Page, read
-
-Figures = dict[str, tuple[float, str]]
-RATES = (0.001, 0.005, 0.01, 0.05)
 
 
 def page(folder: Path, *shown: Result) -> Page:
@@ -29,150 +27,6 @@ def page(folder: Path, *shown: Result) -> Page:
         loaded.append(Result.load(folder / f"{index}.json"))
     alu.report.write(loaded, folder / "report.html")
     return read((folder / "report.html").read_text(encoding="utf-8"))
-
-
-def percent(key: str, share: Share) -> Figures:
-    return {key: (share.value, f"{100 * share.value:.1f} %")}
-
-
-def whole(key: str, value: int) -> Figures:
-    return {key: (value, str(value))}
-
-
-def bounded(key: str, share: Share | None, n: bool = True) -> Figures:
-    if share is None:
-        return {}
-    low, high = share.interval
-    ends = {f"{key}.low": (low, f"{100 * low:.1f}"), f"{key}.high": (high, f"{100 * high:.1f}")}
-    return percent(key, share) | ends | (whole(f"{key}.n", share.n) if n else {})
-
-
-def counted(key: str, share: Share) -> Figures:
-    return percent(key, share) | whole(f"{key}.count", share.count) | whole(f"{key}.n", share.n)
-
-
-def summary(result: Result) -> Figures:
-    rejected = metrics.rejected_clean(result)
-    outcomes = metrics.outcomes(result.clean, result.labels).values()
-    found = bounded("clean", metrics.clean(result)) | bounded("clean/rejected", rejected)
-    found |= bounded("clean/resisted", Share(sum(value != metrics.WRONG for value in outcomes), len(outcomes)))
-    known: list[str] = []
-    for level in ("oblivious", "surrogate", "adaptive"):
-        known.append(level)
-        key = f"level/{level}"
-        found |= whole(f"{key}/attacks", sum(record.knowledge in known for record in result.attacks))
-        found |= bounded(f"{key}/robust", metrics.robust(result, known))
-        found |= bounded(f"{key}/resisted", metrics.resisted(result, known)) | percent(f"{key}/rejected", rejected)
-    return found
-
-
-def attack(index: int, result: Result, record: AttackRecord, detector: bool) -> Figures:
-    key, n = f"attack/{index}", len(record.judged.images)
-    if not n:
-        return {}
-    middle = statistics.median(record.distance)
-    found = whole(f"{key}/images", n) | whole(f"{key}/broken", metrics.broken(result, record))
-    found |= {
-        f"{key}/distance": (middle, f"{255 * middle:.1f}/255"),
-        f"{key}/seconds": (record.seconds, f"{record.seconds:.1f}"),
-        f"{key}/forwards": (record.forwards / n, f"{record.forwards / n:.1f}"),
-        f"{key}/backwards": (record.backwards / n, f"{record.backwards / n:.1f}"),
-    }
-    for who in ("bare", "purified", "control"):
-        found |= bounded(f"{key}/{who}", metrics.beside(result, record.judged, who), n=False)
-    if detector:
-        found |= bounded(f"{key}/flagged", metrics.flagged(record.judged), n=False)
-    if record.whole:
-        found |= bounded(f"{key}/paper", metrics.paper(result, record), n=False)
-        found |= bounded(f"{key}/alone", metrics.alone(result, record), n=False)
-    return found
-
-
-def detection(result: Result) -> Figures:
-    facts, alarms = result.detection["detector"], Share(sum(result.clean.flagged), len(result.labels))
-    found = whole("detector/images", facts["calibration_images"]) | counted("detector/alarms", alarms)
-    found["detector/false_alarm"] = (facts["false_alarm"], f"{100 * facts['false_alarm']:g} %")
-    for index, row in enumerate(result.detection["harmless"]):
-        for what in ("flagged", "right"):
-            found |= bounded(f"harmless/{index}/{what}", Share(row[what], row["n"]))
-    for label in range(10):
-        flags = [flag for flag, true in zip(result.clean.flagged, result.labels, strict=True) if true == label]
-        found |= bounded(f"class/{label}", Share(sum(flags), len(flags)))
-    negative = [score for score in result.clean.score if score is not None]
-    for index, record in enumerate(result.attacks):
-        if not record.judged.images:
-            continue
-        key, flagged = f"detected/{index}", Share(sum(record.judged.flagged), len(record.judged.flagged))
-        found |= bounded(f"{key}/now", flagged)
-        for rate in RATES:
-            scores = [score for score in record.judged.score if score is not None]
-            found |= bounded(f"{key}/{rate}", metrics.detected_at(negative, scores, rate))
-        low = metrics.precision(flagged.interval[0], alarms.interval[1])
-        high = metrics.precision(flagged.interval[1], alarms.interval[0])
-        found[f"{key}/precision.low"] = (low, f"{100 * low:.2f}")
-        found[f"{key}/precision.high"] = (high, f"{100 * high:.2f}")
-        if alarms.count:
-            value = metrics.precision(flagged.value, alarms.value)
-            found[f"{key}/precision"] = (value, f"{100 * value:.2f} %")
-    return found
-
-
-def rest(result: Result) -> Figures:
-    found = {f"curve/{name}/n": (float(rows[0]["n"]), str(rows[0]["n"])) for name, rows in result.curves.items()}
-    groups = {"clean": [result.clean]}
-    for record in result.attacks:
-        groups.setdefault(record.knowledge, []).append(record.judged)
-    for name, parts in groups.items():
-        pairs = [pair for judged in parts for pair in zip(judged.rise_true, judged.rise_other, strict=True)]
-        if pairs:
-            found |= counted(f"changes/{name}", Share(sum(true > other for true, other in pairs), len(pairs)))
-    for index, example in enumerate(result.examples):
-        found |= whole(f"example/{index}/number", result.numbers[example["image"]])
-        found[f"example/{index}/score"] = (example["score"], f"{example['score']:.1f}")
-    return found
-
-
-def findings(result: Result) -> Figures:
-    """What the sentences at the top must say."""
-    clean, robust, resisted = metrics.clean(result), metrics.robust(result), metrics.resisted(result)
-    rejected = metrics.rejected_clean(result)
-    blind = metrics.robust(result, ["oblivious"])
-    broken = [(metrics.broken(result, record), len(record.judged.images)) for record in result.attacks]
-    paper = [share for record in result.attacks if (share := metrics.paper(result, record)) is not None]
-    flags = [Share(sum(record.judged.flagged), len(record.judged.flagged)) for record in result.attacks]
-    flags = [share for share in flags if share.n >= 20]
-    most = max(broken, key=lambda pair: pair[0])
-    found = bounded("clean", clean, n=False) | whole("n", len(result.labels)) | bounded("robust", robust, n=False)
-    idle = sum(not record.judged.images for record in result.attacks)
-    if idle:
-        found |= whole("idle", idle)
-    found |= whole("attacks", len(result.attacks)) | whole("most/broken", most[0]) | whole("most/images", most[1])
-    found |= bounded("paper/low", min(paper, key=lambda share: share.value), n=False)
-    found |= bounded("paper/high", max(paper, key=lambda share: share.value), n=False)
-    if rejected.count:
-        found |= percent("rejected", rejected)
-    if resisted != robust:
-        found |= bounded("resisted", resisted, n=False) | percent("turned", rejected)
-    if blind.count - robust.count >= 0.05 * blind.n:
-        found |= percent("oblivious", blind) | percent("adaptive", robust)
-    if result.detection:
-        found |= counted("alarms", Share(sum(result.clean.flagged), len(result.labels)))
-        found |= counted("flagged/most", max(flags, key=lambda share: share.value))
-        found |= counted("flagged/least", min(flags, key=lambda share: share.value))
-    if result.diagnostics:
-        found |= whole("passed", sum(item.verdict == "passed" for item in result.diagnostics))
-        found |= whole("diagnostics", len(result.diagnostics))
-    return {f"found/{key}": value for key, value in found.items()}
-
-
-def expected(result: Result, index: int = 0) -> Figures:
-    """Every figure of a result's chapter, worked out from the result alone."""
-    found = summary(result) | findings(result) | rest(result)
-    for number, record in enumerate(result.attacks):
-        found |= attack(number, result, record, bool(result.detection))
-    if result.detection:
-        found |= detection(result)
-    return {f"result-{index}/{key}": value for key, value in found.items()}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -208,19 +62,26 @@ def test_points_of_the_charts_equal_the_result(tmp_path: Path) -> None:
             points[f"result-0/curve/{name}/{index}"] = (float(index), row["right"] / row["n"])
     alarms = Share(sum(result.clean.flagged), 130).value
     accepted = Share(sum(score is not None and score <= results.THRESHOLD for score in result.clean.score), 130).value
-    for index, one in [
-        ("clean", result.clean),
-        *((str(at), record.judged) for at, record in enumerate(result.attacks)),
-    ]:
+    risks: dict[str, dict[str, float]] = {"clean": {}}
+    flags: dict[str, dict[str, float]] = {}
+    for index, record in [("clean", None), *((str(at), record) for at, record in enumerate(result.attacks))]:
+        one = result.clean if record is None else record.judged
         answered = [
             answer != result.labels[image]
             for image, score, answer in zip(one.images, one.score, one.purified, strict=True)
             if score is not None and score <= results.THRESHOLD
         ]
-        if len(answered) >= 10:
-            points[f"result-0/risk/{index}"] = (accepted, sum(answered) / len(answered))
-        if index != "clean":
-            points[f"result-0/roc/{index}"] = (alarms, sum(one.flagged) / len(one.flagged))
+        level = "clean" if record is None else record.knowledge
+        if len(answered) >= 12:
+            risks.setdefault(level, {})[index] = sum(answered) / len(answered)
+        if record is not None and len(one.images) >= 12:
+            flags.setdefault(level, {})[index] = sum(one.flagged) / len(one.flagged)
+    for values in risks.values():  # for each attacker the attack with most wrong answers
+        worst = max(values, key=lambda index: values[index])
+        points[f"result-0/risk/{worst}"] = (accepted, values[worst])
+    for values in flags.values():  # and the one that is flagged least
+        hidden = min(values, key=lambda index: values[index])
+        points[f"result-0/roc/{hidden}"] = (alarms, values[hidden])
     assert found.points == points
     pooled = [130, 260, 130, sum(len(record.judged.images) for record in result.attacks[3:])]
     assert [sum(counts) for counts in found.counts] == pooled
@@ -245,10 +106,12 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
     figures = {key: value for index, result in enumerate(shown) for key, value in expected(result, index).items()}
     for index, result in enumerate(shown):
         key = f"compare/{index}"
-        figures |= bounded(f"{key}/clean", metrics.clean(result)) | bounded(f"{key}/resisted", metrics.resisted(result))
+        figures |= bounded(f"{key}/clean", metrics.clean(result), n=False)
+        figures |= bounded(f"{key}/resisted", metrics.resisted(result), n=False)
         figures |= percent(f"{key}/rejected", metrics.rejected_clean(result))
         for level, names in metrics.LEVELS.items():
-            figures |= bounded(f"{key}/{level}", metrics.robust(result, names))
+            figures |= bounded(f"{key}/{level}", metrics.robust(result, names), n=False)
+        figures |= bounded(f"{key}/bare", bare_share(result)[0], n=False) | verdict_figures(key, verdicts(result)[0])
     only_first, only_second, chance = metrics.mcnemar(*shown[:2])
     figures |= whole("mcnemar/0/1/first", only_first) | whole("mcnemar/0/1/second", only_second)
     figures["mcnemar/0/1/p"] = (chance, f"{chance:.4f}")
@@ -266,13 +129,14 @@ def test_a_comparison_of_unequal_opponents_says_so(tmp_path: Path) -> None:
     assert "not both complete" in page(tmp_path, first, second).text
 
 
-def test_the_first_line_says_what_was_judged(tmp_path: Path) -> None:
+def test_the_verdict_comes_first_and_then_what_was_judged(tmp_path: Path) -> None:
     result = results.result(40)
     result.unmet, result.shard = ["no attack without <gradients>"], [0, 2]
     text = page(tmp_path, result).text.split()
-    line = "INCOMPLETE (no attack without <gradients>)SHARD 1 OF 2VAE + ALU on cifar10/test, Linf eps 8/255, suite"
-    start = " ".join(text)[: len(line) + 90]
-    assert line in start
+    title, line = "VAE + ALU on cifar10/test, Linf eps 8/255, suite adaptive, budget quick", " ".join(text)
+    assert line.startswith(f"{title} INCOMPLETE (no attack without <gradients>)SHARD 1 OF 2{result.verdict[:90]}")
+    verdict = "".join(result.verdict.splitlines())
+    assert line.split(verdict)[1].startswith(title)
     assert "INCOMPLETE" not in page(tmp_path, results.result(40)).text
 
 
@@ -355,13 +219,13 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
 
 
 def test_many_classes_fit(tmp_path: Path) -> None:
-    result = results.result(200)
+    result = results.result(500)
     result.classes = [f"class {index}" for index in range(100)]
     for example in result.examples:
         example["before"], example["after"] = [0.5] * 100, [1.0] * 100
-    result.labels[:100] = range(100)
+    result.labels = [index % 25 if index < 400 else index % 100 for index in range(500)]
     text = page(tmp_path, result).text
-    assert "The 20 classes with most of them are shown." in text
+    assert "The 20 classes with most of them are shown. 75 of 100 classes have fewer than 12 images" in text
     assert (tmp_path / "report.html").read_text().count('y="162"') == 0  # no example has an eleventh bar
 
 

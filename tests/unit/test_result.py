@@ -89,7 +89,13 @@ def test_the_first_line_says_what_was_judged_and_what_is_missing() -> None:
     assert headline(result) == judged
     result.unmet, result.shard = ["no attack without gradients"], [1, 3]
     assert headline(result) == f"INCOMPLETE (no attack without gradients): SHARD 2 OF 3: {judged}"
-    assert str(result).splitlines()[0] == headline(result)
+    lines = str(result).splitlines()
+    assert lines[0].startswith("INCOMPLETE, SHARD 2 OF 3: Against an attacker who knows it, this defence ")
+    assert lines[:4] == f"INCOMPLETE, SHARD 2 OF 3: {result.verdict}".splitlines()
+    assert lines[4] == headline(result)
+    model = results.plain(20)
+    model.unmet = ["no attack without gradients"]
+    assert str(model).splitlines()[0] == headline(model)
 
 
 def test_print_names_both_protocols_and_every_attack() -> None:

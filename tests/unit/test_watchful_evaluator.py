@@ -18,8 +18,8 @@ from alu.data import Dataset
 from alu.decision import Evidence
 from alu.detectors import LogitShift
 from alu.evaluation import metrics, probes
-from alu.evaluation.detection import HARMLESS, harmless_changes
 from alu.evaluation.diagnostics import read
+from alu.evaluation.harmless import HARMLESS
 from alu.evaluation.result import Judged, Result
 from alu.evaluation.run import evaluate
 from alu.evaluation.subject import Subject
@@ -280,16 +280,24 @@ def test_what_stands_beside_the_defence_is_what_it_says() -> None:
     assert judged.purified != judged.answer
 
 
-def test_harmless_changes_are_counted() -> None:
-    defense, data = toy_defense(), toy_data(60)
-    found = {row["change"]: row for row in harmless_changes(Subject(defense), data.images, data.labels)}
-    assert set(found) == set(HARMLESS)
-    for name, change in HARMLESS.items():
-        decision = defense.decide(change(data.images))
-        assert found[name]["flagged"] == int(decision.flagged.sum())
-        assert found[name]["right"] == int((decision.label == data.labels).sum())
-    assert any(row["flagged"] for row in found.values())
-    assert any(row["right"] < 60 for row in found.values())
+@pytest.mark.parametrize("detector", [True, False])
+def test_harmless_changes_are_counted_with_and_without_a_detector(detector: bool) -> None:
+    defense = toy_defense() if detector else Defense(Toy(), Blur(0.5), rule="purified")
+    data = toy_data(60)
+    result = evaluate(defense, data, THREAT, "oblivious", "quick", bare=False)
+    rows = {row["change"]: row for row in result.detection["harmless"]}
+    assert list(rows) == [change.name for change in HARMLESS]
+    for change in HARMLESS[:3]:
+        decision = defense.decide(change.apply(data.images))
+        assert rows[change.name]["flagged"] == int(decision.flagged.sum())
+        assert rows[change.name]["right"] == int((decision.label == data.labels).sum())
+    assert any(row["flagged"] for row in rows.values()) == detector
+    assert any(row["right"] < row["bare"] for row in rows.values())
+    dearest = max(rows.values(), key=lambda row: row["bare"] - row["right"])
+    bare, deployed = (f"{100 * dearest[name] / 60:.1f} %" for name in ("bare", "right"))
+    (line,) = (line for line in str(result).splitlines() if line.startswith("harmless changes"))
+    assert dearest["change"] in line
+    assert line.endswith(f"costs most: bare {bare}, deployed {deployed} (n = 60)")
 
 
 def test_the_mean_over_draws_stands_beside_the_worst(tmp_path: Path) -> None:

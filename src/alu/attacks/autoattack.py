@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Unpack
 import torch
 from torch import Tensor, nn
 
-from alu.attacks.base import LEFT_OUT
-from alu.attacks.borrowed import BorrowedAttack, Common, Listener, Predict, borrow, isolated, undisturbed, watched
+from alu.attacks.base import LEFT_OUT, Common
+from alu.attacks.borrowed import BorrowedAttack, Listener, Predict, borrow, isolated, undisturbed, watched
 from alu.attacks.copies import Redrawn
 from alu.check import check_labels
-from alu.errors import InputError, UsageError, nearest
+from alu.errors import InputError, UsageError, check_choice
 
 TARGETS = 9
 RAND_DRAWS = 20
@@ -52,9 +52,9 @@ class PyAutoAttack(BorrowedAttack):
         return borrow(f"pyautoattack.{part}", type(self).__name__, "attacks")
 
     @property
-    def common(self) -> dict[str, Any]:
-        """The settings that all its attacks share."""
-        return {"norm": self.threat.norm, "eps": self.threat.eps, "seed": self.seed}
+    def shared(self) -> dict[str, Any]:
+        """The settings that all attacks of the library take."""
+        return {"norm": self.norm, "eps": self.eps, "seed": self.seed}
 
 
 class APGDCE(PyAutoAttack):
@@ -70,7 +70,7 @@ class APGDCE(PyAutoAttack):
         """The first success of each image."""
         attack = self.library("autopgd_base").APGDAttack(
             predict, n_iter=self.steps, n_restarts=self.restarts, eot_iter=self.draws, loss=self.LOSS,
-            device=images.device, logger=listener, **self.common,
+            device=images.device, logger=listener, **self.shared,
         )  # fmt: skip
         found: Tensor = attack.perturb(images, labels)
         return found
@@ -108,7 +108,7 @@ class APGDT(PyAutoAttack):
             )
         attack = self.library("autopgd_base").APGDAttack_targeted(
             predict, n_iter=self.steps, n_restarts=self.restarts, eot_iter=self.draws, device=images.device,
-            n_target_classes=min(self.targets, classes - 1), logger=listener, **self.common,
+            n_target_classes=min(self.targets, classes - 1), logger=listener, **self.shared,
         )  # fmt: skip
         found: Tensor = attack.perturb(images, labels)
         return found
@@ -128,7 +128,7 @@ class FAB(PyAutoAttack):
         """The nearest success of each image, where it lies inside the ball."""
         attack = self.library("fab_pt").FABAttack_PT(
             predict, n_iter=self.steps, n_restarts=self.restarts, targeted=self.targets > 0, device=images.device,
-            n_target_classes=min(self.targets, classes - 1), **self.common,
+            n_target_classes=min(self.targets, classes - 1), **self.shared,
         )  # fmt: skip
         found: Tensor = attack.perturb(images, labels)
         return found
@@ -147,7 +147,7 @@ class Square(PyAutoAttack):
         # The schedule stays that of 10,000 queries, as in AutoAttack, so that fewer queries are a prefix of more.
         attack = self.library("square").SquareAttack(
             predict, n_queries=self.queries, n_restarts=self.restarts, p_init=0.8, resc_schedule=False,
-            device=images.device, **self.common,
+            device=images.device, **self.shared,
         )  # fmt: skip
         found: Tensor = attack.perturb(images, labels)
         return found
@@ -164,8 +164,7 @@ class AutoAttack(PyAutoAttack):
 
     def __init__(self, *, version: str = "standard", **common: Unpack[Common]) -> None:
         super().__init__(**common)
-        if version not in self.VERSIONS:
-            raise UsageError(f"AutoAttack has no version {version!r}. {nearest(version, list(self.VERSIONS))}")
+        check_choice("version", version, self.VERSIONS)
         self.version = version
         self.draws = RAND_DRAWS if version == "rand" else 1
 
@@ -177,7 +176,7 @@ class AutoAttack(PyAutoAttack):
         """For each image the first success of any attack."""
         predict = watched(predict, len(images), self.VERSIONS[self.version], self.batch_size, self.told)
         attack = self.library("autoattack").AutoAttack(
-            predict, version=self.version, device=images.device, **self.common
+            predict, version=self.version, device=images.device, **self.shared
         )
         attack.logger = attack.apgd.logger = attack.apgd_targeted.logger = listener
         for name in fit_classes(attack, classes):

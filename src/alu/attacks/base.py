@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from alu.attacks.lattice import to_lattice
 from alu.check import check_images, check_labels
 from alu.errors import UsageError
 from alu.modes import evaluating
+from alu.parts import Part
 from alu.threat import Norm, ThreatModel
 
 Watcher = Callable[[int, int], None]
@@ -24,7 +25,17 @@ ROUNDING = 1e-6
 """How far float32 arithmetic may put an image outside the ball without moving it there."""
 
 
-class Attack(ABC):
+class Common(TypedDict, total=False):
+    """The settings that every attack takes."""
+
+    norm: Norm
+    eps: float
+    seed: int
+    batch_size: int
+    lattice: bool
+
+
+class Attack(Part, ABC):
     """Adversarial images of a model: `attack(model, images, labels)`, allowed by `threat`, on the images' device.
 
     The model's parameters, their gradients and its train/eval mode are left as they were; the global random state is
@@ -32,6 +43,7 @@ class Attack(ABC):
     `flags_` holds what a library that was used said about the last model, word for word.
     """
 
+    family: ClassVar[str] = "attack"
     flags_: tuple[str, ...] = ()
 
     def __init__(
@@ -48,6 +60,21 @@ class Attack(ABC):
         if batch_size < 1:
             raise UsageError(f"{type(self).__name__} needs a batch_size of at least 1; it was given {batch_size}.")
         self.seed, self.batch_size, self.targeted, self.lattice = seed, batch_size, targeted, lattice
+
+    @property
+    def norm(self) -> Norm:
+        """The norm of the threat model."""
+        return self.threat.norm
+
+    @property
+    def eps(self) -> float:
+        """How far an image may be moved."""
+        return self.threat.eps
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """The settings that another attack in its service shares with it."""
+        return {"norm": self.norm, "eps": self.eps, "seed": self.seed, "batch_size": self.batch_size}
 
     @abstractmethod
     def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:

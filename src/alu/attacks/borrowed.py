@@ -13,29 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from alu.attacks.base import Attack, Watcher
+from alu.attacks.base import Attack, Common, Watcher
 from alu.attacks.goals import Model, gradient_of, logits_of
 from alu.errors import MissingExtraError
-from alu.threat import Norm
 
 Predict = Callable[[Tensor], Tensor]
 """What a library is given to attack."""
-
-
-class Common(TypedDict, total=False):
-    """The settings that every borrowed attack takes."""
-
-    norm: Norm
-    eps: float
-    seed: int
-    batch_size: int
-    lattice: bool
 
 
 class BorrowedAttack(Attack):

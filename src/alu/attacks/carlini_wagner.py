@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from alu.attacks.base import Attack
+from alu.attacks.base import Attack, Common
 from alu.attacks.goals import gradient_of, logits_of, margin
 from alu.check import check_labels
 from alu.errors import UsageError
-from alu.threat import Norm
 
 
 class CarliniWagnerL2(Attack):
@@ -28,19 +27,17 @@ class CarliniWagnerL2(Attack):
     def __init__(
         self,
         *,
-        norm: Norm = "L2",
-        eps: float = math.inf,
         searches: int = 6,
         steps: int = 150,
         lr: float = 0.01,
         c: float = 1.0,
         confidence: float = 0.0,
         targeted: bool = False,
-        seed: int = 0,
-        batch_size: int = 100,
-        lattice: bool = False,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, targeted=targeted, lattice=lattice)
+        norm = common.setdefault("norm", "L2")
+        common.setdefault("eps", math.inf)
+        super().__init__(targeted=targeted, **common)
         if norm != "L2":
             raise UsageError(f"CarliniWagnerL2 looks for the shortest change in L2, not in {norm}. Pass norm L2.")
         if searches < 1 or steps < 1 or not lr > 0 or not c > 0:

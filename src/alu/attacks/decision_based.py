@@ -10,7 +10,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from alu.attacks.borrowed import BorrowedAttack, Common, borrow, undisturbed
+from alu.attacks.base import Common
+from alu.attacks.borrowed import BorrowedAttack, borrow, undisturbed
 from alu.attacks.goals import Model, fooled
 from alu.check import check_images
 from alu.errors import UsageError

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alu.check import answers, check_labels, check_logits
-from alu.errors import NoGradientError, UsageError, nearest
+from alu.errors import NoGradientError, UsageError, check_choice
 
 Model = Callable[[Tensor], Any]
 
@@ -135,8 +135,7 @@ class Averaged(Goal):
 
 def check_loss(loss: str) -> None:
     """Refuse an unknown loss."""
-    if loss not in LOSSES:
-        raise UsageError(f"There is no loss {loss!r}. {nearest(loss, list(LOSSES))}")
+    check_choice("loss", loss, LOSSES)
 
 
 def gradient_of(loss: Tensor, images: Tensor, who: str, *, again: bool = False) -> Tensor:

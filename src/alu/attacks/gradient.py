@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from alu.attacks.base import Attack
+from alu.attacks.base import Attack, Common
 from alu.attacks.copies import draws_of
 from alu.attacks.goals import Averaged, Goal, Misclassify, check_loss
-from alu.errors import UsageError
+from alu.errors import UsageError, check_choice
 from alu.rng import uniform_per_image
-from alu.threat import Norm
+from alu.threat import USUAL, Norm
 
 KEEPS = ("last", "best", "fooled")
 CHECK_EVERY = 5
@@ -58,8 +58,7 @@ class GradientAttack(Attack):
                 f"{type(self).__name__} needs at least 1 step, 1 restart and 1 draw; it was given {steps}, {restarts} "
                 f"and {draws}."
             )
-        if keep not in KEEPS:
-            raise UsageError(f"A search keeps one of {', '.join(KEEPS)}; it was asked for {keep!r}.")
+        check_choice("way to keep images", keep, KEEPS)
         check_loss(loss)
         self.steps, self.restarts, self.random_start, self.keep = steps, restarts, random_start, keep
         self.step_size = eps / 4 if step_size is None else step_size
@@ -152,73 +151,40 @@ class PGD(GradientAttack):
     """Projected gradient ascent on the loss (Madry et al. 2018), from a random start; PGD-20 by default."""
 
 
+class Search(Common, total=False):
+    """The settings that gradient searches of every kind take."""
+
+    steps: int
+    step_size: float | None
+    targeted: bool
+    draws: int
+
+
 class FGSM(GradientAttack):
     """One step of eps along the gradient, from the image itself (Goodfellow et al. 2015)."""
 
     def __init__(
-        self,
-        *,
-        norm: Norm = "Linf",
-        eps: float = 8 / 255,
-        seed: int = 0,
-        loss: str = "ce",
-        targeted: bool = False,
-        draws: int = 1,
-        batch_size: int = 100,
-        lattice: bool = False,
-    ) -> None:
+        self, *, loss: str = "ce", targeted: bool = False, draws: int = 1, **common: Unpack[Common]
+    ) -> None:  # fmt: skip
+        step = common.get("eps", USUAL["Linf"])
         super().__init__(
-            norm=norm, eps=eps, steps=1, step_size=eps, random_start=False, seed=seed, loss=loss, targeted=targeted,
-            draws=draws, batch_size=batch_size, lattice=lattice,
+            steps=1, step_size=step, random_start=False, loss=loss, targeted=targeted, draws=draws, **common
         )  # fmt: skip
 
 
 class MIM(GradientAttack):
     """PGD along a running gradient (Dong et al. 2018): its images carry over to other networks better."""
 
-    def __init__(
-        self,
-        *,
-        norm: Norm = "Linf",
-        eps: float = 8 / 255,
-        steps: int = 20,
-        step_size: float | None = None,
-        decay: float = 1.0,
-        seed: int = 0,
-        loss: str = "ce",
-        targeted: bool = False,
-        draws: int = 1,
-        batch_size: int = 100,
-        lattice: bool = False,
-    ) -> None:
-        super().__init__(
-            norm=norm, eps=eps, steps=steps, step_size=step_size, random_start=False, momentum=decay, seed=seed,
-            loss=loss, targeted=targeted, draws=draws, batch_size=batch_size, lattice=lattice,
-        )  # fmt: skip
+    def __init__(self, *, decay: float = 1.0, loss: str = "ce", **search: Unpack[Search]) -> None:
+        super().__init__(random_start=False, momentum=decay, loss=loss, **search)
+        self.decay = decay
 
 
 class CWLinf(GradientAttack):
     """PGD on the margin between the highest other logit and the label's: C&W's loss inside a ball."""
 
-    def __init__(
-        self,
-        *,
-        norm: Norm = "Linf",
-        eps: float = 8 / 255,
-        steps: int = 20,
-        step_size: float | None = None,
-        restarts: int = 1,
-        seed: int = 0,
-        targeted: bool = False,
-        keep: str = "best",
-        draws: int = 1,
-        batch_size: int = 100,
-        lattice: bool = False,
-    ) -> None:
-        super().__init__(
-            norm=norm, eps=eps, steps=steps, step_size=step_size, restarts=restarts, seed=seed, loss="margin",
-            targeted=targeted, keep=keep, draws=draws, batch_size=batch_size, lattice=lattice,
-        )  # fmt: skip
+    def __init__(self, *, restarts: int = 1, keep: str = "best", **search: Unpack[Search]) -> None:
+        super().__init__(loss="margin", restarts=restarts, keep=keep, **search)
 
 
 def per_image(values: Tensor, like: Tensor) -> Tensor:

@@ -30,7 +30,8 @@ def attack(
         typer.Option(
             "--attack",
             help="fgsm, pgd, mim, cw-linf, cw-l2, apgd-ce, apgd-dlr, apgd-t, fab, square, autoattack, hopskipjump; on "
-            "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory.",
+            "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory; or "
+            "module:Class, an attack of your own (with --trust).",
         ),
     ] = "pgd",
     data: Annotated[str, typer.Option(help="Labelled images: a known name, a folder or .npz.")] = "cifar10-sample",
@@ -61,7 +62,7 @@ def attack(
     threat = parse_threat(norm, eps)
     settings = {**_settings(set or []), "norm": threat.norm, "eps": threat.eps, "seed": seed}
     # Pictures have 8 bits; anything finer would be lost between the attack and the file.
-    search = make_attack(name, **settings, lattice=lattice or writes_pictures)
+    search = make_attack(name, trust, **settings, lattice=lattice or writes_pictures)
     where = checked_device(device)
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)

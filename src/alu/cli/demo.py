@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from alu.cli.options import Device, Seed, checked_device
 from alu.cli.places import is_page, refuse_file
-
-if TYPE_CHECKING:
-    from alu.experiments.demo import DemoResult
 
 
 def demo(
@@ -31,24 +28,24 @@ def demo(
     refuse_file(out / "index.html", "a page", ours=is_page)
     checked_device(device)
     with stages() as watch:
-        result = run_demo(n, seed, device, watch)
-    write_json(out / "result.json", asdict(result))
-    write_page(asdict(result), out / "index.html")
+        result = asdict(run_demo(n, seed, device, watch))
+    write_json(out / "result.json", result)
+    write_page(result, out / "index.html")
     _print(result)
     from rich.console import Console
 
     Console().print(f"Page: {(out / 'index.html').resolve().as_uri()}", soft_wrap=True)
 
 
-def _print(result: DemoResult) -> None:
+def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from alu.report.demo import COLUMNS, cell
+    from alu.report.demo import COLUMNS, cell, verdict
 
-    title = f"Right answers in % [95 % interval], CIFAR-10, n = {result.setting['n']}, L∞ 8/255"
+    title = f"Right answers in % [95 % interval], CIFAR-10, n = {result['setting']['n']}, L∞ 8/255"
     table = Table("", *(title for _, title in COLUMNS), title=title)
-    for row in result.rows:
+    for row in result["rows"]:
         table.add_row(row["name"], *(cell(row, column) for column, _ in COLUMNS))
     console = Console()
     console.print(table)
@@ -56,3 +53,4 @@ def _print(result: DemoResult) -> None:
         "PGD-20 does not know the defence: ALU reads the true label back. The decoy is the same attack called with a "
         "wrong label: ALU then names that label. The last column differentiates through the VAE.",
     )
+    console.print(verdict(result), style="bold", highlight=False)

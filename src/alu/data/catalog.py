@@ -18,6 +18,7 @@ from alu.data.splits import SPLITS
 from alu.data.stored import Stored, cached_copies
 from alu.data.tiny_imagenet import find_tiny_imagenet, tiny_imagenet
 from alu.errors import AluError, DataError, UsageError, nearest
+from alu.storage import explained
 
 Root = str | Path | None
 
@@ -80,11 +81,14 @@ def known_name(spec: str | Path) -> str | None:
     name = str(spec).replace("_", "-")
     if name in KNOWN:
         return name
+    if not name:
+        raise UsageError(f"A data set's name is empty. Give a folder, an .npz file, or one of {', '.join(KNOWN)}.")
     place = Path(spec)
-    if place.is_dir() or (place.suffix == ".npz" and place.is_file()):
-        return None
-    if place.exists():
-        raise UsageError(f"{place} is neither a folder of pictures nor an .npz file.")
+    with explained(place, "read"):
+        if place.is_dir() or (place.suffix == ".npz" and place.is_file()):
+            return None
+        if place.exists():
+            raise UsageError(f"{place} is neither a folder of pictures nor an .npz file.")
     if place.suffix == ".npz" or len(place.parts) > 1:
         raise DataError(f"{place} does not exist. Give an existing folder or .npz file, or one of {', '.join(KNOWN)}.")
     raise UsageError(f"There is no data set {str(spec)!r}, nor a folder of that name. {nearest(name, list(KNOWN))}")

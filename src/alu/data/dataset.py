@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -18,8 +18,8 @@ class Dataset:
     """Labelled images of one size.
 
     `pixels` is [N, C, H, W], uint8 in 0..255 or floating point in [0, 1]; `images` is the same as float32 in
-    [0, 1]. `labels` is int64 [N]; `indices` says where each image stood in its source, so that a figure can
-    name it.
+    [0, 1]. `labels` is int64 [N], whatever whole numbers it was made from; `indices` says where each image
+    stood in its source, so that a figure can name it.
     """
 
     pixels: Tensor
@@ -30,8 +30,10 @@ class Dataset:
     indices: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
 
     def __post_init__(self) -> None:
-        if self.pixels.ndim != 4:
-            raise InputError(f"{self.name}: images must be [N, C, H, W]; these have shape {list(self.pixels.shape)}.")
+        put = partial(object.__setattr__, self)  # the fields are frozen for everybody else
+        put("pixels", _checked_pixels(self.name, self.pixels))
+        put("labels", _checked_labels(self.name, self.labels))
+        put("classes", _checked_classes(self.name, self.classes))
         if len(self.pixels) != len(self.labels):
             raise InputError(f"{self.name}: {len(self.pixels)} images but {len(self.labels)} labels.")
         if len(self.labels) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
@@ -39,15 +41,10 @@ class Dataset:
                 f"{self.name}: labels run from {int(self.labels.min())} to {int(self.labels.max())}, "
                 f"but there are {len(self.classes)} classes (0 to {len(self.classes) - 1})."
             )
-        if self.pixels.is_floating_point() and len(self.pixels):
-            low, high = float(self.pixels.min()), float(self.pixels.max())
-            if not (low >= 0.0 and high <= 1.0):  # also false for NaN
-                raise InputError(
-                    f"{self.name}: pixel values must lie in [0, 1]; these run from {low:g} to {high:g}. "
-                    "Divide 0..255 values by 255; remove NaN and infinite pixels."
-                )
         if not len(self.indices):
-            object.__setattr__(self, "indices", torch.arange(len(self.pixels)))
+            put("indices", torch.arange(len(self.pixels)))
+        if len(self.indices) != len(self.pixels):
+            raise InputError(f"{self.name}: {len(self.pixels)} images but {len(self.indices)} indices.")
 
     @cached_property
     def images(self) -> Tensor:
@@ -73,6 +70,51 @@ class Dataset:
         if n is None:
             return self
         return self.take(drawn(len(self), n, seed, self.name, self.split))
+
+
+def _checked_pixels(name: str, pixels: object) -> Tensor:
+    """The pixels as a tensor, or a sentence that says what is wrong with them."""
+    found = _as_tensor(name, "images", pixels)
+    if found.ndim != 4:
+        raise InputError(f"{name}: images must be [N, C, H, W]; these have shape {list(found.shape)}.")
+    if found.dtype != torch.uint8 and not found.is_floating_point():
+        raise InputError(
+            f"{name}: images of type {str(found.dtype).removeprefix('torch.')} have no agreed range. Give uint8 in "
+            "0..255, or floating point in [0, 1]."
+        )
+    if found.is_floating_point() and found.numel():
+        low, high = (float(end) for end in found.detach().aminmax())
+        if not (low >= 0.0 and high <= 1.0):  # also false for NaN
+            raise InputError(
+                f"{name}: pixel values must lie in [0, 1]; these run from {low:g} to {high:g}. "
+                "Divide 0..255 values by 255; remove NaN and infinite pixels."
+            )
+    return found
+
+
+def _checked_labels(name: str, labels: object) -> Tensor:
+    """The labels as int64, or a sentence that says what is wrong with them."""
+    found = _as_tensor(name, "labels", labels)
+    whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
+    if found.ndim != 1 or (len(found) and not whole):
+        raise InputError(
+            f"{name}: labels must be whole numbers of shape [N]; these are {str(found.dtype).removeprefix('torch.')} "
+            f"of shape {list(found.shape)}. Give labels.argmax(1) if they are one-hot, or labels.long()."
+        )
+    return found.to(torch.int64)
+
+
+def _checked_classes(name: str, classes: object) -> tuple[str, ...]:
+    if isinstance(classes, str) or not isinstance(classes, Sequence):
+        raise InputError(f"{name}: classes must be a list of names, one for each label, not {classes!r}.")
+    return tuple(map(str, classes))
+
+
+def _as_tensor(name: str, what: str, values: object) -> Tensor:
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name}: {what} must be a tensor or an array of numbers ({error}).") from error
 
 
 def as_images(pixels: Tensor) -> Tensor:

@@ -15,6 +15,8 @@ from alu.storage import explained, replacing
 
 IN_MEMORY = 2**31
 """Bytes of pixels that are kept in memory; more of them go to the cache folder."""
+DECODING = 2
+"""Goes up when a picture's pixels are read in another way than before, so that no older copy is used."""
 
 
 def decoded(files: Sequence[Path], shape: tuple[int, int], channels: int) -> Tensor:
@@ -37,7 +39,7 @@ def decoded(files: Sequence[Path], shape: tuple[int, int], channels: int) -> Ten
 
 def _digest(files: Sequence[Path], shape: tuple[int, int], channels: int) -> str:
     """Changes whenever a file does: the decoded copy of other pictures must not be taken for theirs."""
-    digest = hashlib.blake2b(f"{shape} {channels}\n".encode(), digest_size=12)
+    digest = hashlib.blake2b(f"{DECODING} {shape} {channels}\n".encode(), digest_size=12)
     for file in files:
         with explained(file, "read"):
             facts = file.stat()

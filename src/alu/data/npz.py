@@ -18,6 +18,7 @@ from alu.storage import explained
 
 NAMES = (("images", "labels"), ("x", "y"))
 CHANNELS = (1, 3, 4)
+MOST_CLASSES = 100_000  # where classes have no names; a label above it is no label
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -42,7 +43,7 @@ def npz(path: str | Path, split: str = "all", n: int | None = None, seed: int = 
 def _read(place: Path) -> dict[str, Array]:
     try:
         with explained(place, "read"), place.open("rb") as file:
-            if file.read(4) != b"PK\x03\x04":
+            if file.read(4) not in (b"PK\x03\x04", b"PK\x05\x06"):  # the second: an archive without arrays
                 raise DataError(
                     f"{place} is not an .npz file. Write it with numpy.savez(path, images=..., labels=...)."
                 )
@@ -64,6 +65,8 @@ def _read(place: Path) -> dict[str, Array]:
 
 
 def _pixels(images: Array, place: Path) -> Tensor:
+    if not len(images.shape) or not len(images):
+        raise InputError(f"{place} holds no image: its images have shape {list(images.shape)}. Write some into it.")
     if images.ndim == 3:
         images = images[:, None]
     elif images.ndim == 4 and images.shape[1] not in CHANNELS and images.shape[3] in CHANNELS:
@@ -71,7 +74,7 @@ def _pixels(images: Array, place: Path) -> Tensor:
     if images.ndim != 4 or images.shape[1] not in CHANNELS or not images.size:
         raise InputError(
             f"{place}: images of shape {list(images.shape)} are neither [N, C, H, W] nor [N, H, W, C] nor "
-            "[N, H, W] with 1, 3 or 4 channels and at least one image."
+            "[N, H, W] with 1, 3 or 4 channels."
         )
     if images.dtype != np.uint8 and images.dtype.kind != "f":
         raise InputError(
@@ -86,17 +89,24 @@ def _pixels(images: Array, place: Path) -> Tensor:
 
 
 def _labels(labels: Array, place: Path) -> Tensor:
+    if labels.ndim == 2 and labels.shape[1] == 1:  # as Keras gives them
+        labels = labels[:, 0]
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise InputError(
             f"{place}: labels must be whole numbers of shape [N]; these are {labels.dtype} of shape "
             f"{list(labels.shape)}. Save labels.argmax(1) if they are one-hot."
+        )
+    if len(labels) and int(labels.max()) >= MOST_CLASSES:
+        raise InputError(
+            f"{place}: a label is {int(labels.max())}; labels must be numbers of classes, counted from 0 and below "
+            f"{MOST_CLASSES}."
         )
     return torch.from_numpy(labels.astype(np.int64))
 
 
 def _classes(names: Array | None, labels: Tensor, place: Path) -> tuple[str, ...]:
     if names is None:
-        return tuple(str(label) for label in range(int(labels.max()) + 1))
+        return tuple(str(label) for label in range(int(labels.max()) + 1 if len(labels) else 0))
     if names.ndim != 1 or names.dtype.kind != "U":
         raise InputError(f"{place}: classes must be a list of names; it is {names.dtype} of shape {list(names.shape)}.")
     return tuple(str(name) for name in names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
@@ -19,7 +21,7 @@ SHARES = {
 def check_split(split: str, known: tuple[str, ...] = SPLITS) -> None:
     """Refuse a split that does not exist."""
     if split not in known:
-        raise UsageError(f"There is no split {split!r}. {nearest(split, list(known))}")
+        raise UsageError(f"There is no split {split!r}. {nearest(str(split), list(known))}")
 
 
 def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "train") -> dict[str, Tensor]:
@@ -75,6 +77,7 @@ def drawn(total: int, n: int | None, seed: int, name: str, split: str) -> Tensor
     """`n` of the positions 0..total-1, drawn without replacement; a larger `n` begins with the same ones."""
     if n is None:
         return torch.arange(total)
-    if not 1 <= n <= total:
-        raise UsageError(f"{name} {split} holds {total} images; n={n} cannot be drawn from it.")
+    given: object = n  # whatever the type says
+    if not isinstance(given, Integral) or not 1 <= n <= total:
+        raise UsageError(f"{name} {split} holds {total} images; n={n!r} cannot be drawn from it.")
     return torch.randperm(total, generator=generator(seed, "draw", name, split))[:n]

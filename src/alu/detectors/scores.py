@@ -14,7 +14,7 @@ from alu.detectors.base import Detector, conformal_p_values, conformal_threshold
 
 
 class LogitShift(Detector):
-    """s = sum over classes of |Δ|: how far purification moved the logits.
+    """s = sum over classes of abs(Δ): how far purification moved the logits.
 
     With `per_class` every predicted class (argmax Π) has a threshold of its own, for classes whose clean scores differ.
     """
@@ -72,7 +72,7 @@ class LogitShift(Detector):
 
 
 class LogitPeak(Detector):
-    """s = max over classes of |Δ|: how far purification moved the logit it moved most.
+    """s = max over classes of abs(Δ): how far purification moved the logit it moved most.
 
     In `LogitShift` the small changes of a clean image add up over the classes; here they do not, and an attack that
     moves a few logits far stands out more.

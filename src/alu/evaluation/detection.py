@@ -1,16 +1,10 @@
-"""What a detector does on images that nobody attacked: its threshold, and alarms on harmless changes."""
+"""What is known of a detector: its name, its threshold, and what that was calibrated on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from alu.evaluation.subject import Subject
-from alu.purifiers import JPEG, Blur
-from alu.rng import uniform_per_image
 
 
 def detector_facts(subject: Subject) -> dict[str, Any]:
@@ -23,33 +17,3 @@ def detector_facts(subject: Subject) -> dict[str, Any]:
     if detector.scores_.numel():
         facts["threshold"] = round(float(detector.threshold_), 6)
     return {"detector": facts}
-
-
-def noisy(images: Tensor) -> Tensor:
-    """Uniform noise of two gray levels, the same for the same place in a batch."""
-    noise = uniform_per_image(range(len(images)), tuple(images.shape[1:]), 0, "harmless noise")
-    return (images + noise.to(images) * 2 / 255).clamp(0, 1)
-
-
-HARMLESS: dict[str, Callable[[Tensor], Tensor]] = {
-    "JPEG, quality 90": JPEG(quality=90),
-    "JPEG, quality 75": JPEG(quality=75),
-    "10 % brighter": lambda images: (images * 1.1).clamp(0, 1),
-    "10 % darker": lambda images: images * 0.9,
-    "slight blur": Blur(sigma=0.4),
-    "noise of 2/255": noisy,
-}
-
-
-@torch.no_grad()
-def harmless_changes(subject: Subject, images: Tensor, labels: Tensor) -> list[dict[str, Any]]:
-    """For each harmless change how many images are flagged and how many answered rightly."""
-    found = []
-    for name, change in HARMLESS.items():
-        judged = subject.judge(change(images), labels, range(len(images)))
-        right = sum(
-            accepted and answer == int(label)
-            for answer, accepted, label in zip(judged.answer, judged.accepted, labels, strict=True)
-        )
-        found.append({"change": name, "flagged": sum(judged.flagged), "right": right, "n": len(images)})
-    return found

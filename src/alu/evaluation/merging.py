@@ -57,6 +57,13 @@ def _refuse_stranger(first: Result, other: Result) -> None:
         raise UsageError("These results cannot be merged: their attacks differ. Merge shards of one evaluation.")
     if set(first.numbers) & set(other.numbers):
         raise UsageError("These results cannot be merged: they share images. Merge shards of one evaluation.")
+    if (first.bare is None) != (other.bare is None):
+        raise UsageError(
+            "These results cannot be merged: only some hold the bare classifier's own attacks. Evaluate every shard "
+            "with the same settings."
+        )
+    if first.bare is not None and other.bare is not None:
+        _refuse_stranger(first.bare, other.bare)
 
 
 def _joined(results: list[Result]) -> Result:
@@ -84,6 +91,8 @@ def _joined(results: list[Result]) -> Result:
         for example in result.examples
     ]
     made.provenance = _provenance([result.provenance for result in results])
+    bare = [result.bare for result in results if result.bare is not None]
+    made.bare = _joined(bare) if bare else None
     return made
 
 
@@ -132,7 +141,7 @@ def _interleaved(parts: list[Judged], position: Position) -> Judged:
 
 def _added(parts: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Rows of counts, those about the same thing summed."""
-    counts = ("right", "flagged", "n")
+    counts = ("right", "bare", "purified", "flagged", "rejected", "n")
     made: dict[str, dict[str, Any]] = {}
     for row in (row for part in parts for row in part):
         about = repr([(name, value) for name, value in row.items() if name not in counts])

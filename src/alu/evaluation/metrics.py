@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 
 from alu.errors import UsageError
-from alu.evaluation.intervals import Share
 from alu.evaluation.result import AttackRecord, Judged, Result
+from alu.stats import Share
 
 WRONG, CORRECT, REJECTED = 0, 1, 2
 LEVELS = {

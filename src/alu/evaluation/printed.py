@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from alu.evaluation import metrics
 from alu.evaluation.result import Result
+from alu.evaluation.verdicts import bare_share, sentences
 
 
 def text(result: Result) -> str:
-    """Both protocols, every attack, obligations and diagnostics."""
-    lines = [headline(result), ""]
+    """The verdict first; then both protocols, every attack, obligations and diagnostics."""
+    lines = [*opening(result), ""]
     robust, resisted = metrics.robust(result), metrics.resisted(result)
     lines += [
         f"clean accuracy            {metrics.clean(result)}",
@@ -18,6 +21,7 @@ def text(result: Result) -> str:
         if any(record.knowledge == level for record in result.attacks):
             least = "at most " if metrics.bound_only(result, names) else ""
             lines.append(f"  {level + ' attacker':23} {least}{metrics.robust(result, names)}")
+    lines += _bare(result)
     if any(not accepted for accepted in result.clean.accepted) or resisted.count != robust.count:
         lines.append(
             f"resisted                  {resisted}   right or rejected; clean images rejected: "
@@ -30,6 +34,7 @@ def text(result: Result) -> str:
         lines.append(
             f"mean over draws           clean {clean}, robust at most {least}; above, the worst of ten draws counts"
         )
+    lines += _harmless(result)
     lines += ["", "attack (knowledge)                    images  broken  paper protocol: right      flagged"]
     for record in result.attacks:
         name = f"{record.name} ({record.knowledge})"
@@ -54,8 +59,49 @@ def text(result: Result) -> str:
     return "\n".join(lines)
 
 
+def _bare(result: Result) -> list[str]:
+    """The bare classifier under its own attacks and under those that were made for it."""
+    if result.bare is None:
+        return []
+    share, at_most = bare_share(result)
+    names = ", ".join(record.name for record in result.bare.attacks if not record.failed)
+    return [f"bare classifier           {'at most ' if at_most else ''}{share}   under its own attacks: {names}"]
+
+
+def _harmless(result: Result) -> list[str]:
+    """The harmless change that costs most."""
+    found = dearest(result)
+    if found is None:
+        return []
+    row, lost = found
+    if lost <= 0:
+        return ["harmless changes          none costs right answers beside the bare classifier"]
+    bare, deployed = (f"{100 * row[name] / row['n']:.1f} %" for name in ("bare", "right"))
+    strong = "" if row.get("moderate", True) else ", a strong one"
+    says = f"{row['change']}{strong}, costs most: bare {bare}, deployed {deployed} (n = {row['n']})"
+    return [f"harmless changes          {says}"]
+
+
+def dearest(result: Result) -> tuple[dict[str, Any], float] | None:
+    """The harmless change with the largest loss of right answers against the bare classifier, and that loss."""
+    rows = [row for row in result.detection.get("harmless") or [] if "bare" in row and row["n"]]
+    losses = [((row["bare"] - row["right"]) / row["n"], row) for row in rows]
+    if not losses:
+        return None
+    lost, row = max(losses, key=lambda pair: pair[0])
+    return row, lost
+
+
+def opening(result: Result) -> list[str]:
+    """The first lines: the verdict, then what was judged under what. Stamps stand in the very first line."""
+    found = sentences(result)
+    if found and (short := stamps(result, why=False)):
+        found[0] = f"{', '.join(short)}: {found[0]}"
+    return [*found, headline(result)]
+
+
 def headline(result: Result) -> str:
-    """The first line: what was judged under what, and whether the judgement is complete."""
+    """What was judged under what, and whether the judgement is complete."""
     found = stamps(result)
     return (": ".join(found) + ": " if found else "") + judged(result)
 
@@ -69,10 +115,11 @@ def judged(result: Result) -> str:
     )
 
 
-def stamps(result: Result) -> list[str]:
-    """What keeps the result from being the whole judgement."""
+def stamps(result: Result, why: bool = True) -> list[str]:
+    """What keeps the result from being the whole judgement, and why."""
     part, parts = result.shard
-    found = [f"INCOMPLETE ({'; '.join(result.unmet)})"] if result.unmet else []
+    reasons = f" ({'; '.join(result.unmet)})" if why else ""
+    found = [f"INCOMPLETE{reasons}"] if result.unmet else []
     return found + ([f"SHARD {part + 1} OF {parts}"] if parts > 1 else [])
 
 

@@ -98,6 +98,8 @@ class Result:
     detection: dict[str, Any] = field(default_factory=dict)
     examples: list[dict[str, Any]] = field(default_factory=list)
     shard: list[int] = field(default_factory=lambda: [0, 1])
+    bare: Result | None = None
+    """Of a defence: the bare classifier under its own attacks, on the same images."""
 
     @property
     def complete(self) -> bool:
@@ -126,6 +128,14 @@ class Result:
         from alu.evaluation.metrics import resisted
 
         return resisted(self).value
+
+    @property
+    def verdict(self) -> str:
+        """Whether the defence helps or harms beside the bare classifier: a sentence for each attacker, the one who
+        knows most first; empty for a bare model. `alu.evaluation.verdicts.verdicts` has the figures."""
+        from alu.evaluation.verdicts import sentences
+
+        return "\n".join(sentences(self))
 
     def __str__(self) -> str:
         from alu.evaluation.printed import text
@@ -177,6 +187,8 @@ def from_plain(plain: dict[str, Any]) -> Result:
     plain["clean"] = Judged(**plain["clean"])
     plain["attacks"] = [AttackRecord(**{**record, "judged": Judged(**record["judged"])}) for record in plain["attacks"]]
     plain["diagnostics"] = [Diagnostic(**item) for item in plain["diagnostics"]]
+    if plain.get("bare") is not None:  # results of older versions have none
+        plain["bare"] = from_plain(plain["bare"])
     return Result(**plain)
 
 

@@ -85,9 +85,9 @@ def run_demo(n: int = 200, seed: int = 0, device: str = "cpu", watch: Watcher = 
         "PCA-500 + ALU (input)": ("pca", Defense(classifier, pca, LogitShift(), "alu", "input")),
     }
     readings = Readings(classifier, vae.to(device), pca.to(device))
-    calm = readings.evidence(clean, partial(watch, "Calibrating on clean images"))
+    unattacked = readings.evidence(clean, partial(watch, "Calibrating on clean images"))
     for reading, defense in rows.values():
-        defense.calibrate_on(calm[reading])
+        defense.calibrate_on(unattacked[reading])
     attacked = attacked_images(classifier, vae, images, labels, seed, watch)
     evidence = {
         column: readings.evidence(shown, partial(watch, f"Judging: {column}")) for column, shown in attacked.items()

@@ -93,8 +93,7 @@ def side_by_side(*drawings: str) -> Chart:
 
 def dot(name: str, value: Share, colour: str, group: str = "", paper: float | None = None) -> Dot:
     """One row of `dot_chart`; `paper` is the paper's own percentage, in grey on the same row."""
-    # Until reports take their shares from alu.stats there are two classes of the same form.
-    return Dot(name, value, colour, group, None if paper is None else paper / 100)  # type: ignore[arg-type]
+    return Dot(name, value, colour, group, None if paper is None else paper / 100)
 
 
 def dot_chart(title: str, rows: Sequence[Dot], legend: Legend = ()) -> list[Panel]:

@@ -246,7 +246,8 @@ class Workbench:
         """Goes on from the cell's folder, where an interrupted run left one."""
         return evaluate(
             model, images.as_dataset(), ThreatModel("Linf", EPS), "adaptive", budget, seed=self.seed,
-            diagnostics=False, out=None if self.work is None else self.work / "union.json",
+            diagnostics=False, bare=False,  # the bare classifier has cells of its own
+            out=None if self.work is None else self.work / "union.json",
             watch=lambda what, done, total: self.watch(f"{what} {images.name}", done, total),
         )  # fmt: skip
 

@@ -30,6 +30,8 @@ class Line:
     points: Sequence[tuple[float, float]]
     marks: Sequence[Mark] = ()
     stepped: bool = False
+    dashes: str = ""
+    """The pattern of its strokes, as SVG writes it; whole without one."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,9 @@ def _counts(values: Sequence[float], x: Scale, bins: int) -> list[int]:
     return found
 
 
-def lines(axes: Axes, label: str, drawn: Sequence[Line], upright: float | None = None) -> str:
-    """Lines with their marks, and an upright dashed line where one is asked for."""
+def lines(axes: Axes, label: str, drawn: Sequence[Line], upright: float | None = None, named: str = "") -> str:
+    """Lines with their marks, and an upright dashed line where one is asked for; `named`: with the name of each line
+    beside its last "mark", or behind its "end"."""
     parts = []
     if upright is not None:
         at = axes.across(upright)
@@ -129,11 +132,36 @@ def lines(axes: Axes, label: str, drawn: Sequence[Line], upright: float | None =
     for line in drawn:
         points = _stairs(line.points) if line.stepped else line.points
         path = " ".join(axes.at(x, y) for x, y in points)
+        dashes = f' stroke-dasharray="{line.dashes}"' if line.dashes else ""
         parts.append(
-            f'<polyline points="{path}" fill="none" stroke="{line.colour}" stroke-width="1.7" stroke-opacity=".8">'
-            f"<title>{escape(line.name)}</title></polyline>"
+            f'<polyline points="{path}" fill="none" stroke="{line.colour}" stroke-width="1.7" stroke-opacity=".8"'
+            f"{dashes}><title>{escape(line.name)}</title></polyline>"
         )
-    return axes.drawn(label, parts + [_mark(axes, mark, line.colour) for line in drawn for mark in line.marks])
+    parts += [_mark(axes, mark, line.colour) for line in drawn for mark in line.marks]
+    return axes.drawn(label, parts + (_names(axes, drawn, named) if named else []))
+
+
+def _names(axes: Axes, drawn: Sequence[Line], where: str) -> list[str]:
+    """Each line's name, pushed down or up where two would overlap."""
+    found = []
+    for line in drawn:
+        if where == "mark" and line.marks:
+            # Below and right of it: there no line runs that can only rise.
+            found.append((axes.down(line.marks[-1].y) + 13, axes.across(line.marks[-1].x) + 8, line))
+        elif where == "end" and line.points:
+            found.append((axes.down(line.points[-1][1]), float(axes.width - axes.right + 8), line))
+    found.sort(key=lambda row: row[0])
+    height, floor = 15.0, axes.height - axes.bottom - 6.0
+    places: list[float] = []
+    for y, _, _ in found:
+        places.append(max(y, places[-1] + height if places else axes.top + 4.0))
+    for number in reversed(range(len(places))):  # what was pushed out below comes back up
+        places[number] = min(places[number], floor - height * (len(places) - 1 - number))
+    return [
+        f'<text class="name" x="{x:.1f}" y="{place + 4:.1f}" style="fill:{line.colour};font-weight:600;'
+        f'paint-order:stroke;stroke:#fff;stroke-width:4px">{escape(line.name)}</text>'
+        for place, (_, x, line) in zip(places, found, strict=True)
+    ]
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -157,13 +185,16 @@ def _mark(axes: Axes, mark: Mark, colour: str) -> str:
 
 
 def cloud(axes: Axes, label: str, group: Sequence[tuple[float, float]], colour: str) -> str:
-    """Points, and the diagonal they are judged by."""
+    """Points, and the diagonal they are judged by; points beyond the frame are rings on it."""
     low, high = max(axes.x.low, axes.y.low), min(axes.x.high, axes.y.high)
-    parts = [f'<polyline points="{axes.at(low, low)} {axes.at(high, high)}" stroke="{INK}" stroke-dasharray="4 3"/>']
-    parts += [
-        f'<circle cx="{axes.across(x):.1f}" cy="{axes.down(y):.1f}" r="2.4" fill="{colour}" fill-opacity=".55"/>'
-        for x, y in group
-    ]
+    parts = []
+    if low < high:
+        ends = f"{axes.at(low, low)} {axes.at(high, high)}"
+        parts.append(f'<polyline points="{ends}" stroke="{INK}" stroke-dasharray="4 3"/>')
+    for x, y in group:
+        inside = axes.x.low <= x <= axes.x.high and axes.y.low <= y <= axes.y.high
+        look = f'fill="{colour}" fill-opacity=".55"' if inside else f'fill="#fff" stroke="{colour}"'
+        parts.append(f'<circle cx="{axes.across(x):.1f}" cy="{axes.down(y):.1f}" r="2.4" {look}/>')
     return axes.drawn(label, parts)
 
 

@@ -81,6 +81,7 @@ def origin(key: str, result: Result) -> list[str]:
         "suite": result.suite,
         "budget": result.budget,
         "seconds attacking": round(seconds, 1),
+        **_bare_seconds(result),
         **result.subject,
     }
     rows = "".join(
@@ -91,6 +92,12 @@ def origin(key: str, result: Result) -> list[str]:
         f'<h2 id="{key}-origin">Where these numbers come from</h2>',
         f'<dl class="facts">{rows}</dl>',
     ]
+
+
+def _bare_seconds(result: Result) -> dict[str, float]:
+    if result.bare is None:
+        return {}
+    return {"seconds attacking the bare classifier": round(sum(record.seconds for record in result.bare.attacks), 1)}
 
 
 def _plain(value: object) -> str:

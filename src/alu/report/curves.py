@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from functools import partial
 from html import escape
 from typing import Any
 
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
 from alu.evaluation.printed import eps_text
-from alu.evaluation.result import Judged, Result
-from alu.report.axes import Axes, linear, ordinal, shares
+from alu.evaluation.result import AttackRecord, Judged, Result
+from alu.report.axes import Axes, Scale, linear, ordinal
 from alu.report.charts import Line, Mark, accuracy_axes, chart, cloud, lines
-from alu.report.figures import COLOURS, count, percent
+from alu.report.detection import DASHES, one_per_level
+from alu.report.figures import COLOURS, FEWEST, count, percent
 from alu.report.tables import levels
+from alu.stats import Share
 
 CURVE_COLOURS = ("#b3362d", "#2b5fab", "#c98a1b", "#6b4ea3", "#1a7f4b", "#667")
 MOST_POINTS = 400
 MOST_THRESHOLDS = 80
-ENOUGH = 10
-"""Answers below which a share of wrong ones is noise and not drawn."""
 
 
 def strength(key: str, result: Result) -> list[str]:
@@ -69,13 +71,12 @@ def changes(key: str, result: Result) -> list[str]:
         level: _pooled([record.judged for record in result.attacks if record.knowledge == level])
         for level in levels(result)
     }
-    every = sorted(value for judged in groups.values() for value in (*judged.rise_true, *judged.rise_other))
+    every = [judged for judged in groups.values() if judged.rise_true]
     if not every:
         return []
-    # A few huge changes would squeeze the rest; they lie on the frame.
-    low, high = every[int(0.005 * len(every))], every[int(0.995 * (len(every) - 1))]
-    scale = linear(min(low, 0.0), max(high, 0.0) or 1.0)
-    axes = Axes(scale, scale, "highest Δ of another class", "Δ of the true class", width=420, height=360)
+    across = _reach([value for judged in every for value in judged.rise_other])
+    up = _reach([value for judged in every for value in judged.rise_true])
+    axes = Axes(across, up, "highest Δ of another class", "Δ of the true class", width=420, height=360)
     return [
         f'<h2 id="{key}-changes">What purification does to the logits</h2>',
         "<p>Δ is the logit after purification minus the logit before it. Above the dashed diagonal the true class "
@@ -84,6 +85,17 @@ def changes(key: str, result: Result) -> list[str]:
         *(_change(f"{key}/changes/{name}", name, judged, axes) for name, judged in groups.items() if judged.rise_true),
         "</div>",
     ]
+
+
+def _reach(values: list[float]) -> Scale:
+    """From the least to the greatest value with room for whole points; a few far ones do not squeeze the rest."""
+    ranked = sorted(values)
+    low, high = ranked[0], ranked[-1]
+    first, last = ranked[int(0.01 * len(ranked))], ranked[int(0.99 * (len(ranked) - 1))]
+    if high - low > 2 * (last - first) > 0:
+        low, high = max(low, first - (last - first) / 4), min(high, last + (last - first) / 4)
+    room = 0.05 * ((high - low) or 1.0)
+    return linear(low - room, high + room)
 
 
 def _pooled(parts: list[Judged]) -> Judged:
@@ -102,6 +114,9 @@ def _change(key: str, name: str, judged: Judged, axes: Axes) -> str:
         f"({percent(key, found)})."
     )
     pairs = list(zip(judged.rise_other, judged.rise_true, strict=True))
+    beyond = sum(not (axes.x.low <= x <= axes.x.high and axes.y.low <= y <= axes.y.high) for x, y in pairs)
+    if beyond:
+        note += f" {count(f'{key}.beyond', beyond)} lie beyond the frame: rings on its edge."
     shown = pairs[:: -(-len(pairs) // MOST_POINTS)]
     if len(shown) < len(pairs):
         note += f" {count(f'{key}.shown', len(shown))} of them are drawn."
@@ -122,19 +137,20 @@ def abstaining(key: str, result: Result) -> list[str]:
     coverage = [kept.value for kept, _ in metrics.kept_and_wrong(result.labels, result.clean, thresholds)]
     now = result.detection.get("detector", {}).get("threshold")
     drawn = [_risk(f"{key}/risk/clean", result, "clean", result.clean, "clean", thresholds, coverage, now)]
-    for index, record in scored:
+    legend = [("clean", COLOURS["clean"])]
+    for index, record in one_per_level(result, scored, partial(_wrong, result, now)):
         at = f"{key}/risk/{index}"
-        drawn.append(_risk(at, result, record.name, record.judged, record.knowledge, thresholds, coverage, now))
+        line = _risk(at, result, record.name, record.judged, record.knowledge, thresholds, coverage, now)
+        if line.points:
+            drawn.append(line)
+            legend.append((f"{record.knowledge}: {record.name}", line.colour))
     accepted = metrics.kept_and_wrong(result.labels, result.clean, [now])[0][0] if now is not None else None
-    axes = Axes(shares(), shares(), "clean images answered (coverage)", "wrong among answered (risk)")
-    seen = {record.knowledge for _, record in scored}
-    legend = [(name, COLOURS[name]) for name in ("clean", *levels(result)) if name == "clean" or name in seen]
     figure = chart(
         "Coverage against risk",
-        lines(axes, "coverage against risk", drawn, None if accepted is None else accepted.value),
+        lines(_risk_axes(drawn), "coverage against risk", drawn, accepted.value if accepted else None, named="end"),
         legend,
-        f"One line for each attack, where at least {ENOUGH} images are answered. The dashed line and the dots are the "
-        "deployed threshold.",
+        f"For each attacker the attack with most wrong answers, where at least {FEWEST} images are answered. The "
+        "dashed line and the dots are the deployed threshold.",
     )
     rule = escape(str(result.subject.get("rule", "")))
     other = f" (the rule judged here is “{rule}”)" if rule and rule != "abstain" else ""
@@ -144,8 +160,24 @@ def abstaining(key: str, result: Result) -> list[str]:
         "Moving the threshold trades clean images answered for wrong answers among those it does answer. Attacks "
         "that know the threshold aimed at the deployed one; at another they would aim anew, so that curves far from "
         "the dashed line flatter the defence.</p>",
-        f'<div class="charts">{figure}</div>',
+        figure,
     ]
+
+
+def _wrong(result: Result, now: float | None, record: AttackRecord) -> float:
+    """Wrong answers among those that an attack's images get, at the deployed threshold; without one, all of them."""
+    risk = metrics.kept_and_wrong(result.labels, record.judged, [math.inf if now is None else now])[0][1]
+    return -1.0 if risk is None or risk.n < FEWEST else risk.value
+
+
+def _risk_axes(drawn: list[Line]) -> Axes:
+    """Axes that end where the lines do, so that small risks can be told apart."""
+    points = [point for line in drawn for point in (*line.points, *((mark.x, mark.y) for mark in line.marks))]
+    top = min(1.0, max(0.05, 1.15 * max((y for _, y in points), default=1.0)))
+    first = math.floor(10 * min((x for x, _ in points), default=0.0)) / 10
+    scales = linear(min(first, 0.9), 1.0), linear(0.0, top)
+    x, y = (replace(scale, ticks=tuple((at, f"{100 * at:g} %") for at, _ in scale.ticks)) for scale in scales)
+    return Axes(x, y, "clean images answered (coverage)", "wrong among answered (risk)", width=720, right=136)
 
 
 def _spread(values: list[float]) -> list[float]:
@@ -167,12 +199,12 @@ def _risk(
 ) -> Line:
     risks = metrics.kept_and_wrong(result.labels, judged, thresholds)
     points = [
-        (at, risk.value) for at, (_, risk) in zip(coverage, risks, strict=True) if risk is not None and risk.n >= ENOUGH
+        (at, risk.value) for at, (_, risk) in zip(coverage, risks, strict=True) if risk is not None and risk.n >= FEWEST
     ]
     marks = []
     if now is not None:
         accepted = metrics.kept_and_wrong(result.labels, result.clean, [now])[0][0]
         risk = metrics.kept_and_wrong(result.labels, judged, [now])[0][1]
-        if risk is not None and risk.n >= ENOUGH:
+        if risk is not None and risk.n >= FEWEST:
             marks.append(Mark(key, accepted.value, risk.value, f"{name}: {risk.count} of {risk.n} answers wrong"))
-    return Line(name, COLOURS.get(colour, "#667"), points, marks)
+    return Line(name, COLOURS.get(colour, "#667"), points, marks, dashes=DASHES.get(colour, ""))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from alu.evaluation.intervals import Share
+from alu.stats import Share
 
 ROW, GAP, WIDTH, LEFT, RIGHT, FOOT = 22, 10, 840, 320, 250, 22
 GREY = "#a9b0bb"

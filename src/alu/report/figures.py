@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from html import escape
 
-from alu.evaluation.intervals import Share
 from alu.evaluation.printed import eps_text
+from alu.stats import Share
 
 NONE = '<span class="none">–</span>'
+TOO_FEW = '<span class="few">n too small</span>'
+WIDEST = 0.5
+"""A 95 % interval that spans more than this says nothing; its figure is left out."""
+FEWEST = 12
+"""From fewer images the interval of a share may span more than that; whether it does must not decide what is shown."""
 COLOURS = {"clean": "#2b5fab", "oblivious": "#c98a1b", "surrogate": "#6b4ea3", "adaptive": "#b3362d"}
 """One colour for clean images and one for each attacker, in every chart."""
 
@@ -38,6 +43,11 @@ def share(key: str, found: Share | None, *, least: str = "", n: bool = True) -> 
         return NONE
     more = f" n = {count(f'{key}.n', found.n)}" if n else ""
     return f"{least}{percent(key, found)}<small>{interval(key, found)}{more}</small>"
+
+
+def known(key: str, found: Share | None) -> str:
+    """The same, unless there are too few images to say anything."""
+    return TOO_FEW if found is not None and 0 < found.n < FEWEST else share(key, found)
 
 
 def inline(key: str, found: Share) -> str:

@@ -8,7 +8,6 @@ from alu.evaluation import metrics
 from alu.evaluation.result import AttackRecord, Result
 from alu.report.detection import share_text
 from alu.report.figures import count, inline, percent
-from alu.report.tables import levels
 
 ENOUGH = 20
 
@@ -19,7 +18,6 @@ def found(key: str, result: Result) -> str:
     said = [
         *_incomplete(result),
         *_accuracy(key, result),
-        *_knowledge(key, result),
         *_most(key, result),
         *_paper(key, result),
         *_detector(key, result),
@@ -60,20 +58,6 @@ def _accuracy(key: str, result: Result) -> list[str]:
                 f"something if clean images are answered; of those {percent(f'{key}/turned', rejected)} are rejected."
             )
     return said
-
-
-def _knowledge(key: str, result: Result) -> list[str]:
-    """How much of the protection rests on the attacker's not knowing."""
-    there = levels(result)
-    if "oblivious" not in there or "adaptive" not in there:
-        return []
-    blind, all_of_it = metrics.robust(result, metrics.LEVELS["oblivious"]), metrics.robust(result)
-    if blind.count - all_of_it.count < 0.05 * blind.n:
-        return []
-    return [
-        f"An attacker who does not know the defence leaves {percent(f'{key}/oblivious', blind)} right, one who knows "
-        f"it {percent(f'{key}/adaptive', all_of_it)}. The difference protects only against those who do not know it."
-    ]
 
 
 def _most(key: str, result: Result) -> list[str]:

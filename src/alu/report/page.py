@@ -78,12 +78,12 @@ details p { margin: .4rem 0 .2rem 1.1rem; } code { font-size: .88em; overflow-wr
 """
 
 
-def page(title: str, body: Sequence[str]) -> str:
-    """A whole HTML page."""
+def page(title: str, body: Sequence[str], style: str = "") -> str:
+    """A whole HTML page; `style` is what it needs beyond what all pages share."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}{style}</style>\n</head>\n<body>\n"
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )

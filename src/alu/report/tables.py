@@ -8,10 +8,12 @@ from itertools import combinations
 
 from alu.errors import UsageError
 from alu.evaluation import metrics
-from alu.evaluation.intervals import Share
+from alu.evaluation.printed import eps_text
 from alu.evaluation.result import AttackRecord, Result
+from alu.evaluation.verdicts import Verdict, bare_share, verdicts
 from alu.report.figures import COLOURS, NONE, count, distance, figure, number, percent, share
 from alu.report.page import table
+from alu.stats import Share
 
 KNOWS = {
     "oblivious": "knows the classifier, not the defence",
@@ -34,6 +36,7 @@ def levels(result: Result) -> list[str]:
 def summary(key: str, result: Result) -> str:
     """Clean and robust accuracy, standard protocol, for attackers who know more and more."""
     rejected = metrics.rejected_clean(result)
+    bare = {verdict.level: verdict for verdict in verdicts(result)}
     clean_outcomes = metrics.outcomes(result.clean, result.labels).values()
     harmless = Share(sum(value != metrics.WRONG for value in clean_outcomes), len(clean_outcomes))
     rows = [
@@ -41,6 +44,7 @@ def summary(key: str, result: Result) -> str:
             f'<span class="tick" style="background:{COLOURS["clean"]}"></span>no attack',
             NONE,
             share(f"{key}/clean", metrics.clean(result)),
+            *_bare(f"{key}/clean/bare", bare, "clean"),
             share(f"{key}/clean/resisted", harmless),
             share(f"{key}/clean/rejected", rejected),
         ]
@@ -56,6 +60,7 @@ def summary(key: str, result: Result) -> str:
                 f"{coloured(level)}<small>{KNOWS[level]}</small>",
                 count(f"{key}/level/{level}/attacks", ran),
                 share(f"{key}/level/{level}/robust", metrics.robust(result, names), least=bound),
+                *_bare(f"{key}/level/{level}/bare", bare, level),
                 share(f"{key}/level/{level}/resisted", metrics.resisted(result, names), least=loose),
                 percent(f"{key}/level/{level}/rejected", rejected),
             ]
@@ -66,15 +71,25 @@ def summary(key: str, result: Result) -> str:
             f"clean {figure(f'{key}/draws/clean', means[0], f'{100 * means[0]:.1f} %')}, attacked at most "
             f"{figure(f'{key}/draws/robust', means[1], f'{100 * means[1]:.1f} %')}"
         )
-        rows.append(["mean over ten draws<small>above, the worst of them counts</small>", NONE, says, NONE, NONE])
+        empty = [NONE] * (2 + bool(bare))
+        rows.append(["mean over ten draws<small>above, the worst of them counts</small>", NONE, says, *empty])
     header = [
         "attacker",
         "attacks",
         "right answers<small>clean, then robust accuracy</small>",
+        *(["bare classifier<small>right answers, same attacker</small>"] if bare else []),
         "resisted<small>right or rejected</small>",
         "clean images rejected<small>read with “resisted”</small>",
     ]
     return table(header, rows)
+
+
+def _bare(key: str, bare: dict[str, Verdict], level: str) -> list[str]:
+    """The bare classifier against the same attacker, where the subject is a defence."""
+    if not bare:
+        return []
+    found = bare.get(level)
+    return [NONE if found is None else share(key, found.bare, least="at most " if found.at_most[1] else "")]
 
 
 def attacks(key: str, result: Result) -> str:
@@ -143,19 +158,33 @@ def side_by_side(results: list[Result]) -> str:
     rows = []
     for index, result in enumerate(results):
         key = f"compare/{index}"
-        cells = [share(f"{key}/clean", metrics.clean(result))]
+        cells = [share(f"{key}/clean", metrics.clean(result), n=False)]
         for level, names in metrics.LEVELS.items():
             bound = "at most " if metrics.bound_only(result, names) else ""
-            known = level in levels(result)
-            cells.append(share(f"{key}/{level}", metrics.robust(result, names), least=bound) if known else NONE)
-        name = f'<a href="#result-{index}">{escape(result.subject["name"])}</a>'
+            robust = metrics.robust(result, names) if level in levels(result) else None
+            cells.append(share(f"{key}/{level}", robust, least=bound, n=False))
+        bare, at_most = bare_share(result) if result.bare is not None else (None, False)
         cells += [
-            share(f"{key}/resisted", metrics.resisted(result)),
+            share(f"{key}/bare", bare, least="at most " if at_most else "", n=False),
+            share(f"{key}/resisted", metrics.resisted(result), n=False),
             percent(f"{key}/rejected", metrics.rejected_clean(result)),
         ]
+        name = f'<a href="#result-{index}">{_named(index, result)}</a><small>{escape(setting(result))}</small>'
         rows.append([name + ("" if result.complete else "<small>INCOMPLETE</small>"), *cells])
-    header = ["result", "clean", *metrics.LEVELS, "resisted", "clean rejected"]
-    return table(header, rows, [("", 2), ("robust accuracy, standard protocol", 3), ("", 2)])
+    header = ["result", "clean", *metrics.LEVELS, "bare classifier<small>its own attacks</small>", "resisted"]
+    header.append("clean rejected")
+    return table(header, rows, [("", 2), ("robust accuracy, standard protocol", 4), ("", 2)], dense=True)
+
+
+def _named(index: int, result: Result) -> str:
+    return f"{index + 1}. {escape(result.subject['name'])}"
+
+
+def setting(result: Result) -> str:
+    """Under what a result was measured."""
+    threat = result.threat
+    eps = eps_text(threat["eps"], threat["norm"])
+    return f"{threat['norm']} eps {eps}, suite {result.suite}, budget {result.budget}, n = {len(result.labels)}"
 
 
 def _unequal(first: Result, second: Result) -> list[str]:
@@ -175,7 +204,10 @@ def paired(results: list[Result]) -> str:
     rows: list[list[str]] = []
     for (one, first), (two, second) in combinations(enumerate(results), 2):
         key = f"mcnemar/{one}/{two}"
-        name = f"{escape(first.subject['name'])}<small>against {escape(second.subject['name'])}</small>"
+        name = "against ".join(
+            f"{_named(index, result)}<small>{escape(setting(result))}</small>"
+            for index, result in ((one, first), (two, second))
+        )
         try:
             only_first, only_second, chance = metrics.mcnemar(first, second)
         except UsageError as error:

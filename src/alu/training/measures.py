@@ -13,9 +13,9 @@ from alu import data, models
 from alu.attacks import PGD, AutoAttack
 from alu.data.dataset import Dataset
 from alu.defense import batched_logits
-from alu.evaluation.intervals import Share
 from alu.models.asymmetric import Asymmetric
 from alu.purifiers import InnerVAE, LatentVAE, Purifier, UNet
+from alu.stats import Share
 from alu.training.memory import at_once
 
 ATTACKED = 500

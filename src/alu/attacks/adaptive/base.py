@@ -5,18 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.view import GoalMaker, Level, View, levels, require_evidence
-from alu.attacks.base import LEFT_OUT, Attack
+from alu.attacks.base import LEFT_OUT, Attack, Common
 from alu.attacks.copies import RESUBMISSIONS, draws_of
 from alu.attacks.goals import Goal, fooled
 from alu.attacks.gradient import GradientAttack
-from alu.errors import NoGradientError, UsageError, nearest
-from alu.threat import Norm
+from alu.errors import NoGradientError, check_choice
 
 RESTARTS = {"quick": 1, "standard": 1, "full": 3}
 """Random starts of each search, by budget."""
@@ -36,20 +35,15 @@ class AdaptiveAttack(Attack):
     def __init__(
         self,
         *,
-        norm: Norm = "Linf",
-        eps: float = 8 / 255,
         steps: int = 20,
-        seed: int = 0,
         budget: str = "standard",
         levels: Sequence[Level] | None = None,
         restarts: int | None = None,
         draws: int | None = None,
-        batch_size: int = 100,
-        lattice: bool = False,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, lattice=lattice)
-        if budget not in RESTARTS:
-            raise UsageError(f"There is no budget {budget!r}. {nearest(budget, list(RESTARTS))}")
+        super().__init__(**common)
+        check_choice("budget", budget, RESTARTS)
         self.steps, self.budget, self.levels, self.draws = steps, budget, levels, draws
         self.restarts = RESTARTS[budget] if restarts is None else restarts
         self._random = False
@@ -117,13 +111,6 @@ class AdaptiveAttack(Attack):
             return fooled(model, images, labels)
         return torch.stack([fooled(drawn, images, labels) for drawn in draws_of(model, RESUBMISSIONS)]).any(0)
 
-    @property
-    def same(self) -> dict[str, Any]:
-        """Settings that attacks of other kinds share with this one."""
-        return {
-            "norm": self.threat.norm, "eps": self.threat.eps, "seed": self.seed, "batch_size": self.batch_size,
-        }  # fmt: skip
-
     def chosen_levels(self, defense: Any) -> list[Level]:
         """The gradients to try on this defence."""
         return list(self.levels) if self.levels is not None else levels(defense, self.budget)
@@ -131,9 +118,8 @@ class AdaptiveAttack(Attack):
     def search(self, make: GoalMaker, **settings: Any) -> Aimed:
         """A gradient search with this attack's threat, steps and seed."""
         basic: dict[str, Any] = {
-            "norm": self.threat.norm, "eps": self.threat.eps, "steps": self.steps, "seed": self.seed,
-            "keep": "fooled", "batch_size": self.batch_size, "lattice": self.lattice,
-            "restarts": self.restarts, "draws": self.drawn,
+            **self.common, "steps": self.steps, "keep": "fooled", "lattice": self.lattice, "restarts": self.restarts,
+            "draws": self.drawn,
         }  # fmt: skip
         return Aimed(make, type(self).__name__, **{**basic, **settings})
 

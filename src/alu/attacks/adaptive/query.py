@@ -29,7 +29,7 @@ class Query(AdaptiveAttack):
         from alu.attacks.autoattack import Square
         from alu.attacks.decision_based import HopSkipJump
 
-        same = self.same
+        same = self.common
         level = Level("blind", self.twin_steps)
         for number, temperature in enumerate((0.05, 1.0)):
             deeper = soft_as_deployed(defense, level, temperature)

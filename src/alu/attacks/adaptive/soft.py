@@ -114,7 +114,7 @@ class Soft(AdaptiveAttack):
         """Every temperature at each level, the search that needs nothing else first."""
         from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, DLR_CLASSES
 
-        same = {**self.same, "draws": self.drawn}
+        same = {**self.common, "draws": self.drawn}
         temperatures = self.temperatures if score_matters(defense) else self.temperatures[:1]
         for level in self.chosen_levels(defense):
             outputs = [SoftOutput(defense, level, temperature) for temperature in temperatures]
@@ -138,7 +138,7 @@ class Soft(AdaptiveAttack):
             # Where the middle one is wrong to begin with, the sharpest one is nearer to the deployed answer.
             sharp = soft_as_deployed(defense, first, least) or SoftOutput(defense, first, least)
             version = "rand" if self.drawn > 1 else "standard"
-            yield OnSoft(SoftOutput(defense, first, middle), AutoAttack(version=version, **self.same), sharp)
+            yield OnSoft(SoftOutput(defense, first, middle), AutoAttack(version=version, **self.common), sharp)
 
 
 def soft_as_deployed(defense: Any, level: Level, temperature: float) -> SoftOutput | None:

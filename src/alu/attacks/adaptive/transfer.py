@@ -86,4 +86,4 @@ class Transfer(AdaptiveAttack):
 
         for source in self.sources(defense) if self.budget == "full" else ():
             for share in sorted(self.shares, reverse=True):
-                yield OnAnother(source, AutoAttack(**{**self.same, "eps": share * self.threat.eps}))
+                yield OnAnother(source, AutoAttack(**{**self.common, "eps": share * self.threat.eps}))

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from torch import nn
 
 from alu import data, models
-from alu.training.adversarial import AdversarialTraining
+from alu.training.adversarial import AdversarialTraining, Friendly, Gairat, Mart, Trades
 from alu.training.objectives import Autoencoding, Classification
 from alu.training.purified import Unified
 from alu.training.recipes.base import Recipe, bundled
+from alu.training.recipes.cifar10 import tuned
 from alu.training.settings import Settings
 
 
@@ -105,5 +106,53 @@ def tiny_imagenet_unified() -> Recipe:
 
 
 def tiny_imagenet_at() -> Recipe:
-    """Adversarial training on tiny-ImageNet, on from `cifar10-at`: PGD-2 in place of the paper's PGD-10."""
-    return _at("tiny-imagenet")
+    """Adversarial training on tiny-ImageNet, 16 epochs on from `tiny-imagenet-standard`: PGD-2 for the paper's PGD-10.
+
+    Five epochs on from `cifar10-at` gave 13 % clean: with 90 images a class, features of these classes must come first.
+    """
+    settings = Settings(
+        epochs=16, batch_size=64, lr=0.03, weight_decay=1e-3, warmup=0.2, augment="crop-flip", average=0.998
+    )  # fmt: skip
+    start = "tiny-imagenet-standard"
+    objective = AdversarialTraining(steps=2, step_size=5 / 255)
+    return Recipe("tiny-imagenet", bundled(start), lambda: objective, settings, needs=(start,))
+
+
+def cifar100_trades() -> Recipe:
+    """TRADES with beta 6 and PGD-5, two epochs on from `cifar100-at`."""
+    return tuned(Trades(beta=6.0, steps=5), "cifar100")
+
+
+def cifar100_mart() -> Recipe:
+    """MART with weight 5 and PGD-5, two epochs on from `cifar100-at`."""
+    return tuned(Mart(weight=5.0, steps=5), "cifar100")
+
+
+def cifar100_fat() -> Recipe:
+    """FAT, one to three steps after the first mistake of PGD-5, two epochs on from `cifar100-at`."""
+    return tuned(Friendly(earliest=1, patience=3, steps=5, step_size=3 / 255), "cifar100")
+
+
+def cifar100_gairat() -> Recipe:
+    """GAIRAT with PGD-5, two epochs on from `cifar100-at`."""
+    return tuned(Gairat(steps=5, step_size=3 / 255, warmup=0.0), "cifar100")
+
+
+def tiny_imagenet_trades() -> Recipe:
+    """TRADES with beta 6 and PGD-5, two epochs on from `tiny-imagenet-at`."""
+    return tuned(Trades(beta=6.0, steps=5), "tiny-imagenet")
+
+
+def tiny_imagenet_mart() -> Recipe:
+    """MART with weight 5 and PGD-5, two epochs on from `tiny-imagenet-at`."""
+    return tuned(Mart(weight=5.0, steps=5), "tiny-imagenet")
+
+
+def tiny_imagenet_fat() -> Recipe:
+    """FAT, one to three steps after the first mistake of PGD-5, two epochs on from `tiny-imagenet-at`."""
+    return tuned(Friendly(earliest=1, patience=3, steps=5, step_size=3 / 255), "tiny-imagenet")
+
+
+def tiny_imagenet_gairat() -> Recipe:
+    """GAIRAT with PGD-5, two epochs on from `tiny-imagenet-at`."""
+    return tuned(Gairat(steps=5, step_size=3 / 255, warmup=0.0), "tiny-imagenet")

@@ -35,7 +35,7 @@ def test_everything_together_counts_the_experiment_s_own_attacks() -> None:
     [
         (BAD, GOOD, GOOD, HOLDS, ""),
         (BAD, BAD, BAD, FAILS, ""),
-        (BAD, GOOD, BAD, FAILS, "What BPDA-EOT does not find, the gradient through encoder and decoder does"),
+        (BAD, GOOD, BAD, FAILS, "The gradient through encoder and decoder finds what BPDA-EOT does not"),
         (GOOD, GOOD, GOOD, FAILS, "does not break the symmetric system either"),
         (BAD, "10" * 50, GOOD, FEW, ""),
     ],

@@ -70,7 +70,7 @@ CLAIM = Claim("a claim", "It says so.", decide)
 def test_a_quick_result_is_no_conclusion() -> None:
     told = CLAIM.verdict(results({CELL: {}}, quick=True), "threats")
     assert told.status is FEW
-    assert told.lines == ["On one only", "A first look only, which says: holds", "a figure"]
+    assert told.lines == ["On one only", "Quick form only, with too few images; it says: holds", "a figure"]
     assert told.experiments == ("threats", "table2"), "its own, then those that were looked at"
     assert CLAIM.verdict(results({CELL: {}}), "table2").status is HOLDS
 
@@ -78,7 +78,7 @@ def test_a_quick_result_is_no_conclusion() -> None:
 def test_what_was_not_measured_is_not_decided() -> None:
     told = CLAIM.verdict(Results(), "table2")
     assert (told.status, told.rule) == (UNKNOWN, "")
-    assert told.lines == ["What is missing: table2, cifar10-at/clean"]
+    assert told.lines == ["Not measured: table2, cifar10-at/clean"]
     assert {verdict.status for _, verdict in verdicts(Results())} == {UNKNOWN}
 
 

@@ -21,7 +21,7 @@ def test_the_protocols_stay_apart() -> None:
     drawn, paper, standard = table2.view(emptied(results(cells), Key(AT, Column.CLEAN), untrained))
     assert points(drawn) == {
         "Standard: + ALU, PGD-20 on f(D(E)): the paper": "0.6452", "Standard: + ALU, PGD-20 on f(D(E))": "0.75",
-        "Standard: alone, PGD-20 on f(D(E))": "0.0",
+        "Standard: without ALU, PGD-20 on f(D(E))": "0.0",
     }, "no union of one without that of the other"  # fmt: skip
     assert rows(paper)["Standard: the paper"] == ["paper 93.85", "paper 0", "–", "paper 0", "–"]
     assert rows(paper)["+ ALU, reconstruction: the paper"] == ["paper 79.34", "–", "paper 64.52", "–", "paper 72.03"]
@@ -43,7 +43,7 @@ def test_a_union_is_shown_with_its_budget_and_what_it_lacks() -> None:
     cells[Key(STANDARD, Adaptive(Reading.BARE))] = {"adaptive": "0000"}
     cells[Key(STANDARD, Adaptive(Reading.INPUT))] = {"adaptive": "0100", "unmet": ["no attack without gradients"]}
     drawn, _, standard = table2.view(results(cells))
-    assert {"Standard: + ALU, every attack", "Standard: alone, every attack"} <= set(points(drawn))
+    assert {"Standard: + ALU, every attack", "Standard: without ALU, every attack"} <= set(points(drawn))
     assert note(standard).endswith("Budget standard: Standard.")
     assert rows(standard)["+ ALU, input reading"][-1] == "25.0 [4.6, 69.9] n=4 INCOMPLETE (no attack without gradients)"
 

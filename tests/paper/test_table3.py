@@ -29,20 +29,20 @@ def test_the_rows_that_exist_and_those_that_do_not() -> None:
     }  # fmt: skip
     assert rows(strict)[HEDGE][-1].startswith("0.0 "), "the table's own attacks count with the suite's"
     assert rows(strict)[HEDGE][1].startswith("100.0 ")
-    assert "on average" not in note(strict)
+    assert "average of ten draws" not in note(strict)
     assert rows(elsewhere)["ADP (Yoon 2021): the paper"] == ["paper 77.83", "paper 43.21", *["–"] * 4]
     assert rows(elsewhere)["Unified ALU: here"][0].startswith("50.0 ")
     assert rows(paper)[f"{HEDGE}: here"][0].startswith("100.0 "), "its answer is the purified one"
     assert rows(paper)[f"{HEDGE}: the paper"] == ["paper 90.63", "paper 71.43", "–", "paper 72.66", "–"]
     assert rows(paper)["AWP: here"] == ["cifar10-awp has not been trained yet."]
-    assert rows(paper)["ADP (Yoon 2021): the paper, not built here yet"][:2] == ["paper 93.09", "paper 85.45"]
+    assert rows(paper)["ADP (Yoon 2021): the paper, not implemented here yet"][:2] == ["paper 93.09", "paper 85.45"]
 
 
 def test_a_random_method_is_shown_over_its_draws_too() -> None:
     draws = {"clean": [1.0, 0.9, 0.0, 0.5], "adaptive": [0.5, 0.0, 0.0, 0.5]}
     union = {"adaptive": "1000", "right draws": draws}
     strict = table3.view(results({Key(HEDGE, ADAPTIVE): union}))[2]
-    assert re.search(r"Hedge Defense, .* on average: 60\.0 \[.*n=4 right clean, and at most 25\.0 \[", note(strict))
+    assert re.search(r"Hedge Defense, average .*: 60\.0 \[.*n=4 right clean, and at most 25\.0 \[", note(strict))
 
 
 def status(own: str, left: str, theirs: str, missing: str = "") -> str:

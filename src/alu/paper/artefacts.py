@@ -127,16 +127,16 @@ Rows = list[tuple[str, str, Colour]]
 
 def view(results: Results) -> list[Panel]:
     """A figure for each of the five, then their numbers as a table."""
-    found: dict[str, Rows] = {
+    figures: dict[str, Rows] = {
         "E1: what was right clean, and what was not": _first(results),
-        "E2: the attack is told the next class instead of the true one": _second(results),
+        "E2: the attack is given the next class instead of the true one": _second(results),
         "E3: the label decoded from the perturbation alone": _third(results),
         "E4: other purifiers in the VAE's place": _fourth(results),
         "E5: only attacks that succeeded": _fifth(results),
     }
     panels: list[Panel] = []
     listed = []
-    for title, every_row in found.items():
+    for title, every_row in figures.items():
         rows = [row for row in every_row if row[1]]  # where no image is of the kind there is nothing to show
         panels += dot_chart(title, [dot(name, ones(digits), colour) for name, digits, colour in rows])
         listed += [[f"{title.partition(':')[0]} {name}", percent(digits)] for name, digits, _ in rows]
@@ -229,7 +229,7 @@ def above_clean(results: Results) -> Verdict:
             f"{percent(through)}, decoy, which knows the rule, {percent(decoy)}"
         )
     status, limit = by_reading(statuses)
-    rule = "To hold: more right attacked than clean, by the sign test; for all attackers, under decoy too."
+    rule = "To hold: right more often attacked than clean, by the sign test. Against all attackers: also under decoy."
     return Verdict(status, figures, rule, limit)
 
 
@@ -241,10 +241,10 @@ def hard_samples(results: Results) -> Verdict:
     wrong, follow = select(_alu(split["attacked"]), split["clean"]["bare"], "0"), unlikely(swapped)
     figures = [
         f"Of the images the classifier gets wrong clean, {percent(wrong)} are right under attack",
-        "but told another label, one that the clean logits rank among the last five and nobody would confuse, the same "
-        f"attack makes ALU answer it on {percent(follow)}: it reads what the attacker wrote",
+        "Given another label that the clean logits rank among the last five, and that nobody would confuse, the same "
+        f"attack makes ALU answer that label on {percent(follow)}: ALU reads what the attacker wrote",
     ]
-    return Verdict(every([at_most(ones(follow), 0.1)]), figures, "To hold: such a label is followed on at most 10 %.")
+    return Verdict(every([at_most(ones(follow), 0.1)]), figures, "To hold: ALU answers such a label on at most 10 %.")
 
 
 EXPERIMENT = Experiment(

@@ -62,16 +62,16 @@ def measure(bench: Workbench, key: Key) -> Measured:
     defense = bench.defense(system, key.reading)
     if key.column == ADAPTIVE:
         return bench.union(defense, bench.test_images("adaptive"))
-    shown, steps = bench.test_images(), bench.sizes["steps"]
+    images, steps = bench.test_images(), bench.sizes["steps"]
     if key.column == BPDA:
         # The defence is deterministic, so that one draw is the expectation.
         attack = BPDAEOT(eps=EPS, steps=steps, draws=1, loss="margin", seed=bench.seed)
-        shown = bench.attacked(f"{BPDA} on {key.system}, {key.reading}", shown, attack, defense)
+        images = bench.attacked(f"{BPDA} on {key.system}, {key.reading}", images, attack, defense)
     if key.column == SURROGATE:  # which knows nothing of readings
         pgd = PGD(eps=EPS, steps=steps, seed=bench.seed)
-        shown = bench.attacked(f"{SURROGATE} on {key.system}", shown, pgd, bench.surrogate(system))
-    decision = defense.decide(shown.images)
-    return {"n": len(shown), "outcome": outcomes(decision, shown.labels), "flagged": digits(decision.flagged)}
+        images = bench.attacked(f"{SURROGATE} on {key.system}", images, pgd, bench.surrogate(system))
+    decision = defense.decide(images.images)
+    return {"n": len(images), "outcome": outcomes(decision, images.labels), "flagged": digits(decision.flagged)}
 
 
 def standing(results: Results, system: str, reading: Reading) -> str:
@@ -81,8 +81,8 @@ def standing(results: Results, system: str, reading: Reading) -> str:
 
 
 IDENTITY = (
-    "BPDA takes the derivative of purification for that of the identity. Where the classifier reads features there is "
-    "no identity to take, as the paper says; the attack then goes backward through encoder and inner decoder."
+    "BPDA replaces the derivative of purification by that of the identity. Where the classifier reads features the "
+    "identity does not fit, as the paper says; the gradient then goes through the inner decoder and the encoder."
 )
 
 
@@ -115,9 +115,9 @@ def view(results: Results) -> list[Panel]:
 
 WAYS = {
     "unified": "",
-    "asymmetric": " (backward through encoder and inner decoder, as the identity fits no other shape)",
+    "asymmetric": " (gradient through inner decoder and encoder, since the identity does not fit)",
 }
-"""How the gradient comes from what is purified to the image."""
+"""How the gradient gets from what is purified to the image."""
 
 
 def asymmetry(results: Results) -> Verdict:
@@ -137,10 +137,10 @@ def asymmetry(results: Results) -> Verdict:
     kept = [at_least(share, 0.5) for share in left["asymmetric"]]
     status = every([broken, *kept])
     if not broken:
-        figures.append("BPDA-EOT does not break the symmetric system either, so that asymmetry stops nothing")
+        figures.append("BPDA-EOT does not break the symmetric system either, so asymmetry stops nothing")
     if kept == [True, False]:
         status = FAILS
-        figures.append("What BPDA-EOT does not find, the gradient through encoder and decoder does")
+        figures.append("The gradient through encoder and decoder finds what BPDA-EOT does not")
     rule = (
         "To hold, of the images right clean: BPDA-EOT breaks half on the symmetric system, and neither it nor PGD "
         "through the encoder breaks half on the asymmetric one."
@@ -159,7 +159,7 @@ EXPERIMENT = Experiment(
     quick={"calibration": 200, "n": 8, "steps": 10, "adaptive": 4},
     differs=(
         "The paper argues by the shapes of input and output and gives no figures. An attacker needs some "
-        "differentiable way from image to features, not equal shapes: encoder and inner decoder are one."
+        "differentiable way from image to features, not equal shapes: encoder and inner decoder are such a way."
     ),
     why="Every attack step purifies every image.",
     claims=(Claim("asymmetry stops BPDA", "BPDA-EOT fails if the classifier reads an inner layer.", asymmetry),),

@@ -21,7 +21,7 @@ class Status(StrEnum):
     """What became of a claim."""
 
     HOLDS = "holds"
-    OBLIVIOUS = "holds only for attackers who do not know the defence"
+    OBLIVIOUS = "holds only against attackers who do not know the defence"
     FAILS = "does not hold"
     FEW = "too few images to tell"
     UNKNOWN = "not measured yet"
@@ -70,10 +70,10 @@ class Claim:
         try:
             verdict = self.decide(read)
         except MissingCellError as missing:
-            verdict = Verdict(UNKNOWN, [f"What is missing: {missing}"])
+            verdict = Verdict(UNKNOWN, [f"Not measured: {missing}"])
         else:
             if read.used & results.quick:
-                first = f"A first look only, which says: {verdict.status}"
+                first = f"Quick form only, with too few images; it says: {verdict.status}"
                 verdict = replace(verdict, status=FEW, figures=[first, *verdict.figures])
         return replace(verdict, experiments=(experiment, *sorted(read.used - {experiment})))
 
@@ -111,7 +111,7 @@ def ahead(first: str, second: str) -> Finding:
 
 def compared(first: str, second: str) -> str:
     """What `better` says, in words."""
-    return {True: "better", False: "worse", None: "not told apart"}[better(first, second)]
+    return {True: "better", False: "worse", None: "no significant difference"}[better(first, second)]
 
 
 def every(findings: Iterable[Finding], then: Status = HOLDS, otherwise: Status = FAILS) -> Status:
@@ -128,17 +128,17 @@ def by_attacker(adaptive: Iterable[Finding], oblivious: Iterable[Finding]) -> St
     return every([*adaptive, *oblivious], otherwise=every(oblivious, OBLIVIOUS))
 
 
-def by_reading(found: Mapping[Reading, Status]) -> tuple[Status, str]:
+def by_reading(statuses: Mapping[Reading, Status]) -> tuple[Status, str]:
     """The status of the reading in which a claim fares best, and the limit where the other says otherwise."""
-    return _best({str(reading): status for reading, status in found.items()}, "In the {} reading only")
+    return _best({str(reading): status for reading, status in statuses.items()}, "In the {} reading only")
 
 
-def by_classifier(found: Mapping[str, Status]) -> tuple[Status, str]:
+def by_classifier(statuses: Mapping[str, Status]) -> tuple[Status, str]:
     """The status of the classifier on which a claim fares best, and the limit where another says otherwise."""
-    return _best(found, "On {} only")
+    return _best(statuses, "On {} only")
 
 
-def _best(found: Mapping[str, Status], limit: str) -> tuple[Status, str]:
-    best = min(found.values(), key=(HOLDS, OBLIVIOUS, FEW, FAILS).index)
-    cases = [case for case, status in found.items() if status == best]
-    return best, "" if len(cases) == len(found) else limit.format(" and ".join(cases))
+def _best(statuses: Mapping[str, Status], limit: str) -> tuple[Status, str]:
+    best = min(statuses.values(), key=(HOLDS, OBLIVIOUS, FEW, FAILS).index)
+    cases = [case for case, status in statuses.items() if status == best]
+    return best, "" if len(cases) == len(statuses) else limit.format(" and ".join(cases))

@@ -96,8 +96,8 @@ def _logits(
                 after[classifier][count].append(batched_logits(network, output))
     bench.watch(f"{name}, {images.name}", len(images), len(images))
     return {
-        classifier: ({count: torch.cat(parts) for count, parts in found.items()}, torch.cat(again[classifier]))
-        for classifier, found in after.items()
+        classifier: ({count: torch.cat(parts) for count, parts in by_count.items()}, torch.cat(again[classifier]))
+        for classifier, by_count in after.items()
     }
 
 
@@ -124,10 +124,10 @@ def _calibrated(
     from alu.detectors import LogitShift
     from alu.loading import READINGS as RULES
 
-    network, made = bench.classifier(classifier), {}
+    network, defenses = bench.classifier(classifier), {}
     for at, evidence in _evidence(bench, classifier, held_out, logits).items():
-        made[at] = Defense(network, purifier, LogitShift(), *RULES[at[1]]).calibrate_on(evidence)
-    return made
+        defenses[at] = Defense(network, purifier, LogitShift(), *RULES[at[1]]).calibrate_on(evidence)
+    return defenses
 
 
 def _scores(defense: Defense, evidence: Evidence) -> dict[str, Any]:
@@ -167,12 +167,12 @@ def curve(label: str, colour: str, rows: Mapping[Any, Row], digits: Callable[[Ro
 
 def paper_curves(paper: Curve, names: dict[str, str]) -> list[Line]:
     """The paper's points in grey, as far as it has them."""
-    made = []
+    grey = []
     for key, label in names.items():
         if key in paper:
             marks = [Mark(f"paper/{key}/{at}", at, y, f"the paper, {label}: {100 * y:.1f} %") for at, y in paper[key]]
-            made.append(Line(f"the paper, {label}", Colour.GREY, paper[key], marks))
-    return made
+            grey.append(Line(f"the paper, {label}", Colour.GREY, paper[key], marks))
+    return grey
 
 
 def curves_chart(caption: str, x: Scale, title: str, ours: list[Line], paper: list[Line], reading: Reading) -> str:

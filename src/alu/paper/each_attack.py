@@ -1,4 +1,4 @@
-"""each-attack: each adaptive attack alone, on all images, against every reading: which attack is meant for what."""
+"""each-attack: each adaptive attack by itself, on all images, against every reading: which works against which."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cells(sizes: Sizes) -> list[Cell[Key]]:
 
 
 def measure(bench: Workbench, key: Key) -> Measured:
-    """Right, wrong or rejected for each image, and whether it was flagged, under this attack alone."""
+    """Right, wrong or rejected for each image, and whether it was flagged, under this attack."""
     return under_attack(bench, SYSTEMS[key.system][0], key.reading, key.attack)
 
 
@@ -132,7 +132,7 @@ def _case_three(results: Results, system: str, readings: list[Reading]) -> str:
         if clean and pattern:
             third = _broken(clean, pattern, pattern["case 3"])
             parts += [f"{reading} {percent(third)}"] if third else []
-    return "Pattern's successes that are case 3: " + "; ".join(parts) + "." if parts else ""
+    return "Successes of pattern that are case 3 of the paper: " + "; ".join(parts) + "." if parts else ""
 
 
 def _flagged(results: Results, system: str, readings: list[Reading]) -> str:
@@ -154,8 +154,8 @@ def _broken(clean: Measured, attacked: Measured, digits: str) -> str:
 
 EXPERIMENT = Experiment(
     name=Key.experiment,
-    title="Each adaptive attack alone",
-    question="Which attack that knows the defence is meant for which reading of it?",
+    title="Each adaptive attack by itself",
+    question="Which attack that knows the defence works against which reading?",
     cells=cells,
     measure=measure,
     view=view,

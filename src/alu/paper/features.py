@@ -84,11 +84,11 @@ def view(results: Results) -> list[Panel]:
                 shares = [_part(row[group], row["all"]) for group in ("robust", "non-robust", "irrelevant")]
                 fit = explained_variance(row["non-robust"], row["all"]).shown() if row["all"] else "–"
                 rows.append([f"{key.classifier}, {logit} logit, keeps {kept}", *shares, fit])
-    title = "Who carries the logit change"
+    title = "Which features carry the logit change"
     header = ["", "robust features", "non-robust features", "irrelevant features", "R² of the paper's equation"]
     note = (
-        "Part of the mean change that each kind of feature carries, and how much of the change's variance between "
-        "images the non-robust part explains, a constant allowed."
+        "The part of the mean change that each kind of feature carries, and how much of the change's variance between "
+        "images the non-robust part explains, up to a constant."
     )
     return [Table(title, header, rows, note) if rows else Table.empty(title)]
 

@@ -57,12 +57,12 @@ def _images(bench: Workbench, kind: Column | str) -> ImageSet:
     if not isinstance(kind, Column):
         return bench.images("cifar10", kind, bench.sizes[kind])
     clean = bench.test_images()
-    shown = bench.attacked_as(kind, SYSTEM, clean)
+    images = bench.attacked_as(kind, SYSTEM, clean)
     if kind.attack != "autoattack":
-        return shown
+        return images
     # AutoAttack leaves alone what is wrong already: a detector is not to be blamed for clean images.
-    moved = (shown.images != clean.images).flatten(1).any(1)
-    return ImageSet(f"{shown.name}, moved", shown.images[moved], shown.labels[moved])
+    moved = (images.images != clean.images).flatten(1).any(1)
+    return ImageSet(f"{images.name}, moved", images.images[moved], images.labels[moved])
 
 
 def paper_threshold(results: Results, reading: Reading) -> float:
@@ -113,7 +113,7 @@ def overlap(results: Results) -> Verdict:
 def separable(results: Results) -> Verdict:
     """Attacked images above the held-out threshold."""
     status, limit, figures = _flagged(results, (Column.PGD_ON_F, Column.PGD_ON_VAE), "flagged", [])
-    rule = "To hold: at least 90 % of both attacks; for the oblivious only, of PGD-20 on f."
+    rule = "To hold: at least 90 % under both attacks. Against oblivious attackers only: under PGD-20 on f."
     return Verdict(status, figures, rule, limit)
 
 
@@ -127,7 +127,7 @@ def survives_autoattack(results: Results) -> Verdict:
     figures.append(
         f"under stealth, which knows the threshold, {percent(resisted)} are flagged or still right (input reading)"
     )
-    rule = "To hold: at least 90 % and 50 %; for the oblivious only, 90 % of AutoAttack on f."
+    rule = "To hold: at least 90 %, and 50 % under stealth. Against oblivious attackers only: 90 % of AutoAttack on f."
     return Verdict(status, figures, rule, limit)
 
 
@@ -150,17 +150,17 @@ def _flagged(
 EXPERIMENT = Experiment(
     name=Key.experiment,
     title="The score on clean and attacked images",
-    question="Do training and test scores overlap, and are clean and attacked scores apart?",
+    question="Do scores of training and test images overlap, and does the score separate clean from attacked images?",
     cells=cells,
     measure=measure,
     view=view,
     full={"n": 500, "train": 2_500, "calibration": 2_500},
     quick={"n": 40, "train": 200, "calibration": 200},
     differs=(
-        "The paper shows one histogram and does not say what the logits before purification are those of: "
+        "The paper shows one histogram and does not say which logits are compared with those after purification: "
         "both readings are shown. Its threshold comes from training images."
     ),
-    why="500 test images come with the package; all held-out ones, and as many training images, stand beside them.",
+    why="500 test images come with the package; beside them all held-out images and as many training images are used.",
     claims=(
         Claim(
             "train and test scores overlap",
@@ -169,12 +169,12 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "clean and attacked scores are separable",
-            "Clean and attacked images are told apart by the score.",
+            "The score separates clean from attacked images.",
             separable,
         ),
         Claim(
             "detection survives AutoAttack",
-            "Table 2's accuracy under AutoAttack needs a detector that fires.",
+            "Table 2's accuracy under AutoAttack needs a detector that flags its images.",
             survives_autoattack,
         ),
     ),

@@ -90,8 +90,8 @@ def fifty(results: Results) -> Verdict:
     # Above chance surely, or it has not been shown that labels are recovered.
     findings += [bool(at_least(ones(near["all flagged"]), CHANCE)), at_least(ones(near["flagged"]), 0.5)]
     rule = (
-        "To hold: no more than 3 points are gained after 50 steps, at which labels are surely recovered above chance "
-        "and at least half of the attacked images are flagged."
+        "To hold: steps beyond 50 gain at most 3 points, and at 50 steps labels are recovered above chance and at "
+        "least half of the attacked images are flagged."
     )
     return Verdict(every(findings), figures, rule)
 
@@ -111,12 +111,12 @@ EXPERIMENT = Experiment(
     },
     differs=(
         "The paper's figure at N = 0 (8.6 % right, 0.05 % flagged) fits the reconstruction reading with two "
-        "draws of the code: that is the sampled start here. Its accuracies assume that everything attacked is "
-        "flagged, and its rate is 1e-4 of an unnamed optimiser, ours 0.01 of Adam."
+        "draws of the code: that is the sampled start here. Its accuracies assume that every attacked image is "
+        "flagged. Its learning rate is 1e-4 with an unnamed optimiser, ours 0.01 with Adam."
     ),
     why=(
-        "Each start costs a descent of every image, the random one of 1,000 steps: it has 100 test images and its "
-        "threshold comes from 1,000 held-out ones, the others have 200 and 2,500."
+        "Each start needs a descent of its own for every image. The random one takes 1,000 steps, so it has 100 test "
+        "images and 1,000 held-out ones for its threshold; the others have 200 and 2,500."
     ),
     claims=(
         Claim("50 steps suffice", "Accuracy and detection rate are decent at about 50 latent steps.", fifty),

@@ -65,10 +65,10 @@ def measure(bench: Workbench, key: Key) -> Measured:
 
 def _measured(results: Results) -> dict[Setting, dict[float, Measured]]:
     """What was measured, by setting and rate."""
-    found = {
+    by_setting = {
         setting: {rate: cell for rate in RATES if (cell := results.get(Key(*setting, rate)))} for setting in SETTINGS
     }
-    return {setting: rates for setting, rates in found.items() if rates}
+    return {setting: rates for setting, rates in by_setting.items() if rates}
 
 
 def _row(measured: Measured, classifier: str) -> Row:
@@ -152,12 +152,12 @@ EXPERIMENT = Experiment(
     quick={"n": 20, "calibration": 200, "steps": 10, "rates": len(QUICK)},
     differs=(
         "The paper names neither the optimiser nor the scale of the objective: all are swept, down to rates at which "
-        "nothing moves (gradient descent on the mean square is that on the sum at a 3,072nd of the rate). Its points "
-        "are after N = 100 steps, ours after 50. Its accuracies assume that everything attacked is flagged."
+        "nothing moves (gradient descent on the mean square equals that on the sum at 1/3,072 of the rate). Its points "
+        "are after N = 100 steps, ours after 50. Its accuracies assume that every attacked image is flagged."
     ),
     why=(
-        "36 settings of 50 steps each, which the paper finds to suffice. A threshold from 1,000 images moves by a "
-        "point or two with the images."
+        "36 settings of 50 steps each, which are enough according to the paper. A threshold from 1,000 images varies "
+        "by a point or two with the choice of images."
     ),
     claims=(Claim("a small learning rate is better", "Smaller learning rates perform better.", small_rate),),
 )

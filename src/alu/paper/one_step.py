@@ -116,7 +116,7 @@ def view(results: Results) -> list[Panel]:
         "linear problem", "median error before", "median error after", "largest error after", "best rate is positive",
         "some positive rate gives the right answer",
     ]  # fmt: skip
-    note = "Error: distance of the output to the wanted one, as a share of it. The rate needs the true label."
+    note = "Error: distance to the wanted output, divided by the size of that. The rate needs the true label."
     return [Table(title, header, rows, note) if rows else Table.empty(title)]
 
 
@@ -127,8 +127,8 @@ def one_step(results: Results) -> Verdict:
     figures = [
         f"One linear output: the largest error after the step is {max(one['error after']):.1g}, with a rate that needs "
         "the true label",
-        f"where that label is the classifier's own for the image, the rate is positive in {percent(positive)}",
-        "ten outputs and that label: a positive rate at which the answer is right in one step exists in "
+        f"If that label is the classifier's own answer to the image, the rate is positive in {percent(positive)}",
+        "Ten outputs and that label: a positive rate that makes the answer right in one step exists in "
         f"{percent(exists)}",
     ]
     return Verdict(
@@ -146,7 +146,7 @@ EXPERIMENT = Experiment(
     full={"n": 1000},
     quick={"n": 200},
     differs="The paper's proof divides by vectors; it is right for one linear output.",
-    why="Random linear problems; more change no digit that is shown.",
+    why="Random linear problems; more of them would change no digit that is shown.",
     claims=(
         Claim(
             "one step suffices in theory",

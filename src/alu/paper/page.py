@@ -15,22 +15,25 @@ from alu.report import page
 from alu.report.page import table
 
 WORDS = {
-    "f": "the classifier; its logits are one number for each class",
+    "f": "the classifier; it gives a number, the logit, for each class",
     "D(E(x))": "the VAE's reconstruction of an image x: encoder, then decoder",
-    "N": "steps by which the latent code is moved so that the decoder's output comes nearer to the image",
-    "purified": "the answer of f after those steps, with no rule",
-    "score, flagged": "the sum of the sizes of all logit changes; an image is flagged above a threshold that 0.5 % of "
-    "clean images reach",
-    "ALU, deployed": "the class whose logit rose most if an image is flagged, else the highest logit after the steps",
+    "N": "how many steps move the latent code so that the decoder's output comes nearer to the image",
+    "purified": "the answer of f after those steps, without detector and rule",
+    "score, flagged": "the score is the sum of the absolute changes of all logits; an image is flagged if its score is "
+    "above a threshold that 0.5 % of clean images exceed",
+    "ALU, deployed": "the class whose logit rose most if the image is flagged, else the one with the highest logit "
+    "after the steps",
     "if all were flagged": "the class whose logit rose most, for every image, as in the paper's plots of N and rate",
     "input and reconstruction reading": "what the logits after the steps are compared with: those of the image itself, "
     "or those of its reconstruction; the paper can be read both ways",
-    "oblivious, surrogate, adaptive": "attackers who differentiate f alone; who differentiate f(D(E)), which the paper "
-    "calls white-box; who know everything",
-    "decoy, stealth": "attacks that know the rule: one makes another class rise most, one stays under the threshold",
-    "paper protocol, standard protocol": "right on attacked images; right clean and under attack",
-    "sse, mse, norm": "what the steps descend: the sum or the mean of squared errors, or the root of the sum; by plain "
-    "gradient descent (gd) or Adam",
+    "oblivious, surrogate, adaptive": "attackers who know only f; who differentiate f(D(E)), which the paper calls "
+    "white-box; who know the whole defence",
+    "decoy, stealth": "attacks that know the rule: decoy makes another class rise most, stealth stays below the "
+    "threshold",
+    "paper protocol, standard protocol": "right on attacked images, whatever was answered clean; right clean and right "
+    "under attack",
+    "sse, mse, norm": "what the steps minimise: the sum of squared errors, their mean, or the root of the sum; by "
+    "plain gradient descent (gd) or Adam",
 }
 """For a reader who begins here."""
 PLURAL = {
@@ -51,7 +54,7 @@ def by_status(results: Results) -> dict[str, list[tuple[Claim, Verdict]]]:
     groups, every = {}, verdicts(results)
     for status, words in PLURAL.items():
         some = [(claim, verdict) for claim, verdict in every if verdict.status is status]
-        # That a claim is about one reading only is said where it is looked at.
+        # A limit to one reading is stated where the claim itself is shown.
         narrow = sum(verdict.limit.startswith("On ") for _, verdict in some)
         if some:
             aside = f" ({narrow} on one classifier only)" if narrow else ""
@@ -62,11 +65,11 @@ def by_status(results: Results) -> dict[str, list[tuple[Claim, Verdict]]]:
 def markdown(results: Results) -> str:
     """docs/claims.md, generated."""
     lines = [
-        "# The paper's claims, judged",
+        "# The paper's claims, tested",
         "",
         "Generated from `results/` by `python tools/write_documents.py`; a test fails if this disagrees with them.",
-        "Rules that were set or changed after their figures had been seen are listed in the [lab log](lab-log.md).",
-        "Percentages carry their 95 % interval and n. The threat model is L∞, 8/255, unless said. In its words:",
+        "Rules that were set or changed after seeing the figures are listed in the [lab log](lab-log.md).",
+        "Percentages have their 95 % interval and n. The threat model is L∞ with eps 8/255, unless stated. The words:",
         "",
         *(f"- **{word}**: {means}" for word, means in WORDS.items()),
         "",
@@ -112,8 +115,8 @@ def html(results: Results) -> str:
     links = " ".join(f'<a href="#{name}">{name}</a>' for name in ("summary", *card, "words", "claims", *others))
     body = [
         "<h1>Adversarial Logit Update: the paper and what was measured here</h1>",
-        "<p>Every number of ours carries its 95 % interval and n; grey points and rows named “the paper” are its own. "
-        "Its attackers differentiate the classifier f or f(D(E)); an adaptive attacker knows the whole defence.</p>",
+        "<p>Every number measured here has its 95 % interval and n; grey points and rows named “the paper” are the "
+        "paper's own. Its attackers differentiate f or f(D(E)); an adaptive attacker knows the whole defence.</p>",
         f"<nav>{links}</nav>",
         *_summary(results),
         *(part for name in card for part in _section(results, name)),
@@ -159,8 +162,8 @@ def _claims(results: Results) -> list[str]:
         ]
         for claim, verdict in verdicts(results)
     ]
-    about = f"{len(rows)} claims of the paper, each judged by a rule that its evidence states. "
-    about += "Rules set or changed after their figures had been seen are listed in docs/lab-log.md."
+    about = f"{len(rows)} claims of the paper. Each verdict follows from the rule that stands below its figures. "
+    about += "Rules that were set or changed after seeing the figures are listed in docs/lab-log.md."
     cells = table(["the paper says", "verdict", "evidence"], rows)
     return [
         '<h2 id="claims">Claims</h2>',
@@ -172,8 +175,8 @@ def _claims(results: Results) -> list[str]:
 def _evidence(results: Results, verdict: Verdict) -> str:
     """Figures one below the other, what was asked for, and where all of it is shown, if it has been measured."""
     figures = "".join(f"<li>{escape(line)}</li>" for line in verdict.lines)
-    shown = {name: f'<a href="#{name}">{name}</a>' for name in results.experiments}
-    links = " ".join(shown.get(name, name) for name in verdict.experiments)
+    linked = {name: f'<a href="#{name}">{name}</a>' for name in results.experiments}
+    links = " ".join(linked.get(name, name) for name in verdict.experiments)
     return f'<ul class="figures">{figures}</ul><small>{escape(verdict.rule)} {links}</small>'
 
 
@@ -204,4 +207,4 @@ def _origin(known: dict[str, Any], why: str) -> str:
     form += f"{known['leaves out']} " if known.get("leaves out") else ""
     sizes = ", ".join(f"{key} {value}" for key, value in known["sizes"].items())
     commits = sorted({record["commit"] for record in known["cells"].values() if "commit" in record})
-    return f"{form}Sizes: {sizes}. Seed {known['seed']}; commits {', '.join(commits) or 'none'}. Why no more: {why}"
+    return f"{form}Sizes: {sizes}. Seed {known['seed']}; commits {', '.join(commits) or 'none'}. Why these sizes: {why}"

@@ -116,8 +116,8 @@ def view(results: Results) -> list[Panel]:
             strict.append([name, *standard_protocol(list(columns.values()), *path), together])
     header = ["", "clean", *ATTACKS.values()]
     note = (
-        "The attacker knows the classifier only. The paper's C&W L2 leaves 41 % of an undefended network, so it "
-        "cannot have searched for the smallest change: both variants are shown."
+        "The attacker knows only the classifier. In the paper C&W L2 leaves an undefended network right on 41 %, so it "
+        "cannot have searched for the smallest change; both variants are shown."
     )
     return [
         *_picture(results),
@@ -126,7 +126,7 @@ def view(results: Results) -> list[Panel]:
             "Right clean and right attacked, percent (standard protocol)",
             [*header, "every attack together"],
             strict,
-            "Together: under these and every attack of the adaptive suite, whose attackers know the denoiser.",
+            "Every attack together: this table's in L∞ and the adaptive suite, whose attackers know the denoiser.",
         ),
         *_lengths(results),
     ]
@@ -150,12 +150,14 @@ def _picture(results: Results) -> list[Panel]:
     for reading, name in zip(UNIONS, colours, strict=True):
         union = results.get(Key(Adaptive(reading)))
         if union:
-            rows.append(dot(name, ones(union["adaptive"]), Colour.RED, "whoever knows all of it"))
+            rows.append(dot(name, ones(union["adaptive"]), Colour.RED, "adaptive: knows the defence"))
     legend = [
         ("the paper", Colour.GREY), ("bare classifier", Colour.BLACK), ("denoised", Colour.GREEN),
         ("ALU, deployed", Colour.BLUE), ("the adaptive suite", Colour.RED),
     ]  # fmt: skip
-    return dot_chart("Right answers under each attack (paper protocol; the adaptive suite: standard)", rows, legend)
+    return dot_chart(
+        "Right answers under each attack (paper protocol; adaptive suite: standard protocol)", rows, legend
+    )
 
 
 def _together(results: Results, columns: dict[Images, Measured | None], path: tuple[str, ...]) -> str:
@@ -181,8 +183,8 @@ def _lengths(results: Results) -> list[Panel]:
             short = "".join("1" if length <= 0.5 and digit == "0" else "0" for length, digit in pairs)
             middle = f"{lengths[len(lengths) // 2]:.3f}" if lengths else "–"
             rows.append([ATTACKS[attack], middle, percent(short)])
-    header = ["attack", "median length of the successful ones", "fooled with a length up to 0.5, percent"]
-    return [Table("C&W L2: how far images that were right clean were moved", header, rows)] if rows else []
+    header = ["attack", "median length of successful attacks", "fooled with a length up to 0.5, percent"]
+    return [Table("C&W L2: length of the change, of images that were right clean", header, rows)] if rows else []
 
 
 def adds_to_denoiser(results: Results) -> Verdict:
@@ -201,7 +203,9 @@ def adds_to_denoiser(results: Results) -> Verdict:
     unions = [results.need(Key(Adaptive(reading))) for reading in (Reading.INPUT, Reading.PURIFIED)]
     alu, denoised = (standing(union, ()) for union in unions)
     figures.append(f"adaptive suite: denoised {percent(denoised)}, ALU {percent(alu)}")
-    rule = "To hold: better by the sign test under each L∞ attack; for all attackers, under the adaptive suite too."
+    rule = (
+        "To hold: better by the sign test under each L∞ attack. Against all attackers: also under the adaptive suite."
+    )
     verdict = Verdict(by_attacker([ahead(alu, denoised)], findings), figures, rule)
     return verdict.unless_incomplete(map(incomplete, unions))
 
@@ -217,8 +221,8 @@ EXPERIMENT = Experiment(
     quick={"calibration": 200, "n": 50, "hard": 50, "searched": 20, "searches": 3, "steps": 50, "adaptive": 4},
     differs=(
         "The paper trains on PGD-20 images of a ResNet-50 for 100 epochs; here it is PGD-3 images of a narrow "
-        "ResNet-18 for 3. Its ALU row says nothing of a detector: both the deployed answer and the answer if "
-        "all were flagged are shown."
+        "ResNet-18 for 3 epochs. It does not say whether its ALU row uses a detector: both the deployed answer and "
+        "the answer if all were flagged are shown."
     ),
     why="500 test images come with the package; the search for the smallest change takes 45 times as long as PGD-20.",
     claims=(

@@ -60,17 +60,17 @@ class Key(store.Key):
 
 def cells(sizes: Sizes) -> list[Cell[Key]]:
     """Clean, PGD-20 and AutoAttack on the classifier and through the VAE, and the union against each reading."""
-    made: list[Cell[Key]] = []
+    listed: list[Cell[Key]] = []
     for dataset in DATASETS[: sizes["datasets"]]:
         for method in METHODS if sizes["methods"] == len(METHODS) else QUICK:
             name = f"{dataset}-{method}"
             # By far the longest of a robust row comes last: what an interrupted run has by then says most.
             *first, longest = [Key(name, column) for column in Column]
             unions = [Key(name, Adaptive(reading)) for reading in UNIONS]
-            made += [Cell(key, key.system.needs) for key in first]
-            made += [Cell(key, key.system.needs, SUITE) for key in unions]
-            made.append(Cell(longest, longest.system.needs))
-    return made
+            listed += [Cell(key, key.system.needs) for key in first]
+            listed += [Cell(key, key.system.needs, SUITE) for key in unions]
+            listed.append(Cell(longest, longest.system.needs))
+    return listed
 
 
 def measure(bench: Workbench, key: Key) -> Measured:
@@ -118,10 +118,10 @@ ROWS: tuple[tuple[str, tuple[str, ...], Reading | None], ...] = (
 )
 """For each method: a row's name, where its answers stand in a cell, and the reading of its union."""
 ON_PAPER = (
-    "The paper's figures stand where they belong: the bare classifier's under attacks on f, ALU's under attacks on "
-    "f(D(E)), which is what it calls white-box."
+    "The paper's figures are those of the bare classifier under attacks on f, and of ALU under attacks on f(D(E)), "
+    "which the paper calls white-box."
 )
-ON_STANDARD = "Right clean and right attacked. Together: under these and every attack of the adaptive suite."
+ON_STANDARD = "Right clean and right attacked. Every attack together: this table's attacks and the adaptive suite."
 
 
 def view(results: Results) -> list[Panel]:
@@ -210,7 +210,7 @@ def _dots(results: Results, dataset: str) -> list[Dot]:
         alu = ones(answer(measured, "reconstruction", "alu"))
         rows += [
             dot(f"+ ALU, {column.heading}", alu, Colour.BLUE, name, paper[1]),
-            dot(f"alone, {column.heading}", ones(measured["bare"]), Colour.BLACK, name),
+            dot(f"without ALU, {column.heading}", ones(measured["bare"]), Colour.BLACK, name),
         ]
         readings = (Reading.RECONSTRUCTION, Reading.BARE)
         if all(results.get(Key(classifier, Adaptive(reading))) for reading in readings):
@@ -218,7 +218,7 @@ def _dots(results: Results, dataset: str) -> list[Dot]:
             left, bare = (ones(standing(results, classifier, reading)) for reading in readings)
             rows += [
                 dot("+ ALU, every attack", left, Colour.RED, name),
-                dot("alone, every attack", bare, Colour.BLACK, name),
+                dot("without ALU, every attack", bare, Colour.BLACK, name),
             ]
     return rows
 
@@ -230,7 +230,9 @@ def summary(results: Results) -> str:
 
 def several_attacks(results: Results) -> Verdict:
     """The gain on PGD-20 and on AutoAttack, and what is left of it under every attack together."""
-    rule = "To hold: a gain of at least 50 points on each attack on f; for all attackers, on the union too."
+    rule = (
+        "To hold: a gain of at least 50 points under each attack on f. Against all attackers: also under all together."
+    )
     return _gains(results, ["cifar10-standard"], ATTACKS, 0.5, rule)
 
 
@@ -244,7 +246,7 @@ def helps_robust(results: Results) -> Verdict:
     measured = [name for name in ROBUST if results.get(Key(name, Adaptive(Reading.RECONSTRUCTION)))]
     rule = (
         f"To hold: a gain of at least {100 * LIFT:.0f} points over each bare classifier under every attack "
-        "together; for the oblivious only, under PGD-20 on f."
+        "together. Against oblivious attackers only: under PGD-20 on f."
     )
     names = list(dict.fromkeys((ROBUST[0], *measured)))
     return _gains(results, names, [Column.PGD_ON_F, Column.PGD_ON_VAE], LIFT, rule)
@@ -291,7 +293,7 @@ def unified_better(results: Results) -> Verdict:
         statuses[reading] = by_attacker([ahead(unified[:n], plug_in[:n])], findings)
         figures.append(f"{reading}, every attack together: unified {percent(unified)}, plug-in {percent(plug_in)}")
     status, limit = by_reading(statuses)
-    rule = "To hold: better by the sign test in each column; for all attackers, together too."
+    rule = "To hold: better by the sign test in each column. Against all attackers: also under all together."
     stamps = [unfinished(results, name, reading) for name in names for reading in ALU_READINGS]
     return Verdict(status, figures, rule, limit).unless_incomplete(stamps)
 
@@ -299,7 +301,7 @@ def unified_better(results: Results) -> Verdict:
 EXPERIMENT = Experiment(
     name=Key.experiment,
     title="Table 2: ALU on classifiers trained in seven ways",
-    question="What does ALU add to a classifier, and what is left of it when the attacker knows the defence?",
+    question="What does ALU add to a classifier, and what is left of that when the attacker knows the defence?",
     cells=cells,
     measure=measure,
     view=view,
@@ -315,8 +317,8 @@ EXPERIMENT = Experiment(
         "The paper's attacker differentiates f(D(E)) but not the latent steps, the threshold or the rule, and "
         "its accuracy does not ask whether the clean answer was right. Networks are narrow ResNet-18s in "
         "place of ResNet-50s, CIFAR-100 and tiny-ImageNet are subsets. Adversarial training takes 2 steps where "
-        "10 are usual, for 26 epochs on CIFAR-10 and 5 elsewhere; TRADES, FAT, GAIRAT and MART are tuned "
-        "from it for two epochs of 5 steps, Unified from Standard for four."
+        "10 are usual, for 26 epochs on CIFAR-10 and 5 elsewhere; TRADES, FAT, GAIRAT and MART are fine-tuned "
+        "from it for two epochs with 5 steps, Unified from Standard for four epochs."
     ),
     why=(
         "AutoAttack on a robust classifier and the adaptive suite take most of the time; the file says how many "

@@ -1,4 +1,4 @@
-"""table3: Unified ALU beside other methods that act at test time; methods that are not built here yet are named."""
+"""table3: Unified ALU beside other test-time methods; those that are not implemented here yet are named."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ class Key(store.Key):
 
 def cells(sizes: Sizes) -> list[Cell[Key]]:
     """Clean, PGD-20 and AutoAttack on the classifier and through the purifier, and the adaptive union."""
-    made = []
+    listed = []
     for row, (system, _) in ROWS.items():
         if system.classifier in ROBUST and not sizes["robust"]:
             continue
         for images in Images:
             if images is not Images.AUTOATTACK_THROUGH or row not in NO_AUTOATTACK_THROUGH:
-                made.append(Cell(Key(row, images), system.needs))
-        made.append(Cell(Key(row, ADAPTIVE), system.needs, SUITE))
-    return made
+                listed.append(Cell(Key(row, images), system.needs))
+        listed.append(Cell(Key(row, ADAPTIVE), system.needs, SUITE))
+    return listed
 
 
 def measure(bench: Workbench, key: Key) -> Measured:
@@ -97,25 +97,25 @@ def measure(bench: Workbench, key: Key) -> Measured:
     from alu.attacks import with_grad_mode
     from alu.loading import GUIDED
 
-    (system, reading), images = ROWS[key.row], key.column
+    (system, reading), column = ROWS[key.row], key.column
     bare = system.purifier == "none"
-    if not isinstance(images, Images):
+    if not isinstance(column, Images):
         # A classifier alone meets the suite for classifiers, which has targeted APGD where others have the rest.
         return bench.union(bench.target(system, Reading.BARE if bare else reading), bench.test_images("adaptive"))
-    shown = bench.test_images("hard" if images.startswith("autoattack") else "n")
-    if images is not Images.CLEAN:
+    images = bench.test_images("hard" if column.startswith("autoattack") else "n")
+    if column is not Images.CLEAN:
         model: Any = bench.classifier(system.classifier)
-        # What is made on f, and through nothing, is the same for every purifier.
-        name = f"{images.replace('through', ON_F)} of {system.classifier}"
-        if images.through and not bare:
-            name = f"{images}, {system.purifier} of {system.classifier}"
+        # Images attacked on f, or through no purifier, are the same for every row of a classifier.
+        name = f"{column.replace('through', ON_F)} of {system.classifier}"
+        if column.through and not bare:
+            name = f"{column}, {system.purifier} of {system.classifier}"
             # A purifier that follows the classifier's gradient has no stand-in but the image itself: for it the
             # gradient is taken at what is handed out (BPDA).
             guided = system.purifier in GUIDED
             deployed = bench.defense(system, Reading.PURIFIED)
             model = with_grad_mode(deployed, "bpda") if guided else bench.surrogate(system)
-        shown = bench.attacked(name, shown, bench.attack(images.split(" ")[0]), model)
-    return bench.answers(system, shown)
+        images = bench.attacked(name, images, bench.attack(column.split(" ")[0]), model)
+    return bench.answers(system, images)
 
 
 def path_of(row: str) -> tuple[str, ...]:
@@ -130,15 +130,15 @@ def left_of(results: Results, row: str) -> str:
     return standing(results.need(Key(row, ADAPTIVE)), (answer(cell, *path_of(row)) for cell in columns if cell))
 
 
-NOT_BUILT = ("Reverse attack (Mao 2021)", "SOAP (Shi 2021)", "ADP (Yoon 2021)", "Long-run EBM (Hill 2021)")
+NOT_IMPLEMENTED = ("Reverse attack (Mao 2021)", "SOAP (Shi 2021)", "ADP (Yoon 2021)", "Long-run EBM (Hill 2021)")
 STARS = (
     "Figures that the paper marks with a star (all of Hedge, AWP, SOAP, ADP, and the PGD-20 of the long-run EBM) are "
-    "from other papers, most of them under attackers who knew less; AWP is a way of training. They are no ranking."
+    "from other papers, most of them under attackers who knew less; AWP is a way of training. This is not a ranking."
 )
 TOGETHER = (
-    "Together: under these and every attack of the adaptive suite, budget quick. AutoAttack through Anti-Adversary and "
-    "Hedge, each of whose answers takes several gradients of the classifier, is out of reach here. Hedge is random: "
-    "its columns are of one draw, and together counts the worst of ten."
+    "Every attack together: this table's attacks and the adaptive suite, budget quick. AutoAttack through "
+    "Anti-Adversary and Hedge is out of reach here: each of their answers takes several gradients of the classifier. "
+    "Hedge is random: its columns show one draw, and every attack together counts the worst of ten."
 )
 
 
@@ -165,7 +165,10 @@ def view(results: Results) -> list[Panel]:
             dots.append(dot("PGD-20", ones(easy), Colour.BLUE, row, paper[1] if paper else None))
         if union:
             dots.append(dot("every attack", ones(left_of(results, row)), Colour.RED, row))
-    rows += [[f"{name}: the paper, not built here yet", *_paper_row(published.TABLE3[name])] for name in NOT_BUILT]
+    rows += [
+        [f"{name}: the paper, not implemented here yet", *_paper_row(published.TABLE3[name])]
+        for name in NOT_IMPLEMENTED
+    ]
     legend = [
         ("the paper", Colour.GREY), ("here, PGD-20 on f and through the purifier (paper protocol)", Colour.BLUE),
         ("here, every attack together (standard protocol)", Colour.RED),
@@ -192,8 +195,8 @@ def _over_draws(row: str, union: Measured | None) -> str:
         return ""
     clean, least = (percent(mean(union["right draws"][when])) for when in ("clean", "adaptive"))
     return (
-        f" {row}, percent of ten draws, on average: {clean} right clean, and at most {least} under every attack of "
-        "the suite; an image that one draw gets wrong is attacked no further."
+        f" {row}, average of ten draws, percent: {clean} right clean, and at most {least} under every attack of the "
+        "suite; an image that one draw gets wrong is not attacked further."
     )
 
 
@@ -234,23 +237,25 @@ def outperforms(results: Results) -> Verdict:
         adaptive = [ahead(left[row], left[other]) if left[other] else None for other in OTHERS]
         statuses[reading] = by_attacker(adaptive, oblivious)
     status, limit = by_reading(statuses)
-    rule = "To hold: better than each by the sign test under every attack; for the oblivious only, under PGD-20 on f."
+    rule = (
+        "To hold: better than each by the sign test under all attacks. Against oblivious attackers only: PGD-20 on f."
+    )
     return Verdict(status, figures, rule, limit).unless_incomplete(stamps)
 
 
 EXPERIMENT = Experiment(
     name=Key.experiment,
     title="Table 3: Unified ALU beside other test-time methods",
-    question="Is it better than others of its kind, when all of them meet the same attackers?",
+    question="Is it better than other test-time methods when all of them meet the same attackers?",
     cells=cells,
     measure=measure,
     view=view,
     full={"calibration": 2_500, "n": 500, "hard": 100, "adaptive": 50, "robust": 1},
     quick={"calibration": 200, "n": 30, "hard": 4, "adaptive": 4, "robust": 0},
     differs=(
-        "The paper takes most rows from other papers, on larger networks with more data, and under attackers "
-        "of different knowledge. Here all rows meet PGD-20 on f and through the purifier and an adaptive suite, which "
-        "for a classifier alone is one for classifiers; Anti-Adversary and Hedge stand on our own robust classifier."
+        "The paper takes most rows from other papers, on larger networks with more data, and with attackers who knew "
+        "different things. Here all rows meet PGD-20 on f and through the purifier, and an adaptive suite; a bare "
+        "classifier meets the suite for classifiers. Anti-Adversary and Hedge run on our own robust classifier."
     ),
     why="AutoAttack and the adaptive suite take most of the time; see table 2.",
     leaves_out="Left out: robust classifiers, on which AutoAttack alone takes longer than five minutes.",

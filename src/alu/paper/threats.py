@@ -19,9 +19,9 @@ SURROGATE, ADAPTIVE = "surrogate", "adaptive"
 ATTACKERS = {
     "no attack": "",
     "oblivious": "PGD-20 on the classifier, 8/255; knows nothing of the defence",
-    "transfer": "momentum PGD-20 on another network (one that was tuned from this one)",
-    "query": "no gradients: Square, twice with 500 questions, on soft answers of a twin with fewer steps, "
-    "judged on what is deployed",
+    "transfer": "momentum PGD-20 on another network (fine-tuned from this one)",
+    "query": "no gradients: Square, twice with 500 queries, on soft answers of a copy with fewer steps; its images "
+    "are then shown to what is deployed",
     SURROGATE: "PGD-20 on f(D(E)), which the paper calls white-box",
     ADAPTIVE: "knows everything; union of all attacks, budget quick",
 }
@@ -136,5 +136,5 @@ EXPERIMENT = Experiment(
     full={"calibration": 2_500, "n": 100, "query": 50},
     quick={"calibration": 200, "n": 8, "query": 2},
     differs="Not in the paper, whose attackers are the oblivious and the surrogate one.",
-    why="A query attack asks hundreds of times for each image, and every question is purified.",
+    why="A query attack asks hundreds of times for each image, and every query is purified.",
 )

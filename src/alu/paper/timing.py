@@ -74,7 +74,7 @@ def view(results: Results) -> list[Panel]:
         ratios = [_ratio(each[str(steps)], each[other]) for other in ("bare", "0")]
         paper = f"{seconds / published.TIMING[0]:.1f}"
         rows.append([f"N = {steps}", f"{1000 * middle[str(steps)] / n:.2f}", *ratios, paper])
-    header = ["", "milliseconds an image", "times the bare classifier", "times N = 0", "times N = 0, the paper"]
+    header = ["", "milliseconds per image", "times the bare classifier", "times N = 0", "times N = 0, the paper"]
     title = f"Median of {measured['repeats']} interleaved runs, batch of {n}; ratios with their quartiles"
     return [Table(title, header, rows)]
 
@@ -96,7 +96,7 @@ EXPERIMENT = Experiment(
     full={"n": 100, "repeats": 7},
     quick={"n": 10, "repeats": 3},
     differs=(
-        "The paper times a ResNet-50 on a GPU: there a latent step is cheap beside the classifier, on a CPU "
+        "The paper times a ResNet-50 on a GPU: there a latent step is cheap compared with the classifier; on a CPU "
         "with a narrow classifier it is not."
     ),
     why="Ratios settle within a few repetitions; the paper's 10,000 images would only take longer.",

@@ -1,4 +1,4 @@
-"""whole-suite: what the bundled defences keep when every attack has had its turn, with both budgets."""
+"""whole-suite: what all attacks together leave of the bundled defences, with both budgets."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SUBJECTS = (
 """Purifier and reading; a projection has no reconstruction."""
 OBLIVIOUS = Column.PGD_ON_F
 AIMED = ("Decoy", "Boost")
-"""Attacks on the rule itself, each alone on all images: where a reading has the rule and looks at the input."""
-ALONE = {CLEAN: "clean", OBLIVIOUS: "PGD-20 on f, paper protocol", "Decoy": "decoy alone", "Boost": "boost alone"}
+"""Attacks on the rule itself, each by itself on all images: where a reading has the rule and looks at the input."""
+SINGLE = {CLEAN: "clean", OBLIVIOUS: "PGD-20 on f, paper protocol", "Decoy": "decoy", "Boost": "boost"}
 BUDGETS = {"standard": "n", "quick": "few"}
 """Budget of a union, and which size says how many images it is given."""
 
@@ -42,14 +42,14 @@ class Key(store.Key):
 
 def cells(sizes: Sizes) -> list[Cell[Key]]:
     """For each defence: clean, the attacks aimed at its rule, PGD-20 on the classifier, and both unions."""
-    made = []
+    listed = []
     for purifier, reading in SUBJECTS:
         needs = _system(purifier).needs
         for attack in (CLEAN, *(AIMED if reading is Reading.INPUT else ()), OBLIVIOUS):
-            made.append(Cell(Key(purifier, reading, attack), needs, VERSIONS.get(attack, 1)))
+            listed.append(Cell(Key(purifier, reading, attack), needs, VERSIONS.get(attack, 1)))
         for budget in BUDGETS if sizes["standard"] else ("quick",):
-            made.append(Cell(Key(purifier, reading, budget), needs, SUITE))
-    return made
+            listed.append(Cell(Key(purifier, reading, budget), needs, SUITE))
+    return listed
 
 
 def _system(purifier: str) -> System:
@@ -72,16 +72,16 @@ def measure(bench: Workbench, key: Key) -> Measured:
 
 
 def view(results: Results) -> list[Panel]:
-    """A row for each defence: clean, under what does not know it, under two attacks alone, and under all together."""
+    """A row for each defence: clean, under an attack that does not know it, under two that do, under all together."""
     rows = []
     for purifier, reading in SUBJECTS:
-        alone = [results.get(Key(purifier, reading, attack)) for attack in ALONE]
+        single = [results.get(Key(purifier, reading, attack)) for attack in SINGLE]
         unions = [results.get(Key(purifier, reading, budget)) for budget in BUDGETS]
-        if any((*alone, *unions)):
+        if any((*single, *unions)):
             left = [percent(union["adaptive"]) + incomplete(union) if union else "–" for union in unions]
-            each = [percent(cell["outcome"]) if cell else "–" for cell in alone]
+            each = [percent(cell["outcome"]) if cell else "–" for cell in single]
             rows.append([f"{purifier}, {reading}", *each, *left])
-    header = ["purifier, reading", *ALONE.values(), *(f"all attacks, budget {budget}" for budget in BUDGETS)]
+    header = ["purifier, reading", *SINGLE.values(), *(f"all attacks, budget {budget}" for budget in BUDGETS)]
     note = "All attacks together in the standard protocol: right clean and right under each of them."
     return [Table("Right answers, percent", header, rows, note) if rows else Table.empty("Right answers, percent")]
 
@@ -89,13 +89,13 @@ def view(results: Results) -> list[Panel]:
 EXPERIMENT = Experiment(
     name=Key.experiment,
     title="All attacks together",
-    question="What is left of a bundled defence when every attack has had its turn, and does the quick budget see it?",
+    question="What do all attacks together leave of a bundled defence, and does the quick budget show it?",
     cells=cells,
     measure=measure,
     view=view,
     full={"calibration": 2_500, "n": 200, "few": 60, "standard": 1},
     quick={"calibration": 200, "n": 4, "few": 4, "standard": 0},
-    differs="Not in the paper, which knows no attack on its rule.",
-    why="200 images put the upper end of nothing left at 1.9 %.",
+    differs="Not in the paper, which tries no attack on its rule.",
+    why="With n = 200, zero survivors has a 95 % upper bound of 1.9 %.",
     leaves_out="Left out: budget standard.",
 )

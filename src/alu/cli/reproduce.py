@@ -55,7 +55,7 @@ def reproduce(
         raise UsageError("--only chooses among the cells of one experiment; it was given with all. Name one.")
     folder = out or Path("results") / ("quick" if quick else "")
     from alu.paper.page import text, write
-    from alu.paper.running import reproduce as run
+    from alu.paper.running import run
     from alu.paper.store import Results
 
     where, empty = checked_device(device), False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,90 @@ import torch
 from alu import models
 from alu.errors import AluError, StorageError, UsageError, nearest
 from alu.paper.base import Cell, Experiment, Sizes
-from alu.paper.store import read, write
+from alu.paper.catalog import find
+from alu.paper.claims import Verdict
+from alu.paper.page import text
+from alu.paper.store import Results, read, write
+from alu.paper.views import Table
 from alu.paper.workbench import Watch, Workbench
 from alu.provenance import commit
 
 
+@dataclass(frozen=True)
+class Reproduced:
+    """One experiment as it was measured; it prints as its tables with what became of its claims."""
+
+    name: str
+    results: Results
+
+    def __str__(self) -> str:
+        return text(self.results, self.name)
+
+    @property
+    def tables(self) -> list[Table]:
+        """Its tables, without charts."""
+        return [panel for panel in find(self.name).view(self.results) if isinstance(panel, Table)]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The rows of its first table; the first cell of a row is its name."""
+        return [list(row) for row in self.tables[0].rows]
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """What became of its claims, by name."""
+        return {claim.name: verdict for claim, verdict in find(self.name).verdicts(self.results)}
+
+
 def reproduce(
+    name: str,
+    *,
+    quick: bool = False,
+    out: Path | str | None = None,
+    only: str = "*",
+    fresh: bool = False,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    root: Path | None = None,
+    watch: Watch = lambda *_: None,
+) -> Reproduced:
+    """Measure a table or figure of the paper again; what `alu reproduce` does, in Python.
+
+    Parameters
+    ----------
+    name : str
+        An experiment, such as "table2"; `alu reproduce list` names all.
+    quick : bool
+        A first look: few images, at most five minutes on two cores.
+    out : Path or str, optional
+        Folder of the results: "results", or "results/quick". Cells that are already there are kept.
+    only : str
+        Measure only cells whose name matches this pattern, such as ``"cifar10-at/*"``.
+    fresh : bool
+        Measure again what is already there.
+    seed, device, root
+        Seed of all random numbers; where networks run; where CIFAR-100 and tiny-ImageNet are.
+    watch : callable
+        Called with (what is done, how much, of how much).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import alu
+    >>> table = alu.reproduce("one-step", quick=True, out=tempfile.mkdtemp())
+    >>> table.rows[0][0]
+    '1 outputs'
+    """
+    folder = Path(out) if out is not None else Path("results") / ("quick" if quick else "")
+    experiment = find(name)
+    run(
+        experiment, folder / f"{name}.json", quick=quick, seed=seed, device=device, root=root, fresh=fresh, only=only,
+        watch=watch,
+    )  # fmt: skip
+    return Reproduced(name, Results.open(folder))
+
+
+def run(
     experiment: Experiment[Any],
     out: Path,
     *,

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
-
 from alu.paper import store
-from alu.paper.base import Cell, Experiment, Sizes
-from alu.paper.claims import Claim, Verdict, at_most, every
+from alu.paper.base import Cell, Experiment, Sizes, Workbench
+from alu.paper.claims import Verdict, at_most, claim, every
 from alu.paper.store import Measured, Results, ones
 from alu.paper.views import Panel, Table, percent
 
-if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
 
-
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="coins"):
     """A coin."""
 
-    experiment: ClassVar[str] = "coins"
     coin: str
 
 
@@ -41,13 +33,13 @@ def view(results: Results) -> list[Panel]:
     return [Table("Heads, percent", ["coin", "heads"], rows)]
 
 
+@claim("a bent coin is bent", "It falls on heads less often.")
 def bent(results: Results) -> Verdict:
     heads = ones(results.need(Key("bent"))["heads"])
     return Verdict(every([at_most(heads, 0.4)]), [f"bent: {percent(heads)} heads"], "To hold: at most 40 % heads.")
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment, title="Coins", question="Is the bent coin bent?", cells=cells, measure=measure, view=view,
-    full={"n": 200}, quick={"n": 20}, differs="Not in the paper.", why="It is a toy.",
-    claims=(Claim("a bent coin is bent", "It falls on heads less often.", bent),),
+    Key, cells, measure, view, title="Coins", question="Is the bent coin bent?", sizes={"n": (200, 20)},
+    differs="Not in the paper.", why="It is a toy.", claims=(bent,),
 )  # fmt: skip

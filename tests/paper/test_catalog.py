@@ -23,8 +23,8 @@ TINY = {
 @pytest.mark.parametrize("name", list(TINY))
 def test_a_cell_of_each_experiment_runs(name: str) -> None:
     experiment = EXPERIMENTS[name]
-    sizes = {size: 2 for size in experiment.quick} | {"calibration": 200}
-    cells = {str(cell.key): cell for cell in experiment.cells(experiment.full)}
+    sizes = {size: 2 for size in experiment.sizes} | {"calibration": 200}
+    cells = {str(cell.key): cell for cell in experiment.cells(experiment.form())}
     measured = experiment.measure(Workbench(sizes), cells[TINY[name]].key)
     assert measured["n"] == 2
     assert json.loads(json.dumps(measured, allow_nan=False)) == measured, "plain values only"
@@ -35,12 +35,11 @@ def test_a_cell_of_each_experiment_runs(name: str) -> None:
 def test_an_experiment_is_whole(name: str) -> None:
     experiment = EXPERIMENTS[name]
     assert experiment.name == name
-    assert set(experiment.full) == set(experiment.quick)
-    assert all(experiment.quick[size] <= value for size, value in experiment.full.items())
+    assert all(quick <= full for full, quick in experiment.sizes.values())
     assert experiment.why.endswith(".")
     assert experiment.differs.endswith(".")
     assert experiment.question.endswith("?")
-    full, quick = ([str(cell.key) for cell in experiment.cells(experiment.sizes(form))] for form in (False, True))
+    full, quick = ([str(cell.key) for cell in experiment.cells(experiment.form(form))] for form in (False, True))
     assert len(full) == len(set(full)) > 0
     assert set(quick) <= set(full), "views walk over the keys of the full form"
 

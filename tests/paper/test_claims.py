@@ -46,9 +46,11 @@ def test_all_findings_must_be_true() -> None:
 
 def test_the_best_case_is_named_where_the_other_differs() -> None:
     both = {Reading.INPUT: FAILS, Reading.RECONSTRUCTION: OBLIVIOUS}
-    assert claims.by_reading(both) == (OBLIVIOUS, "In the reconstruction reading only")
-    assert claims.by_reading(dict.fromkeys(both, FEW)) == (FEW, "")
-    assert claims.by_classifier({"one": HOLDS, "two": FEW}) == (HOLDS, "On one only")
+    assert claims.best_reading(both, ["a"], "b.") == Verdict(
+        OBLIVIOUS, ["a"], "b.", "In the reconstruction reading only"
+    )
+    assert claims.best_reading(dict.fromkeys(both, FEW), [], "").limit == ""
+    assert claims.best_classifier({"one": HOLDS, "two": FEW}, [], "") == Verdict(HOLDS, [], "", "On one only")
 
 
 def test_a_union_from_which_an_attack_is_missing_proves_nothing() -> None:

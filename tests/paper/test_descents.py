@@ -11,9 +11,9 @@ from alu.paper.base import System
 from alu.paper.claims import FAILS, FEW, HOLDS
 from alu.paper.descents import ATTACKED, CLASSIFIERS, COLUMNS, PAPERS, READINGS, VAE, measure_steps
 from alu.paper.learning_rate import SETTINGS
-from alu.paper.store import Column
+from alu.paper.store import Column, digits
 from alu.paper.views import Chart, Table
-from alu.paper.workbench import Workbench, digits
+from alu.paper.workbench import Workbench
 from alu.purifiers import LatentVAE
 from tests.paper.toys import points, results, rows
 

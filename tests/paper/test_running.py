@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import doctest
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -19,11 +18,9 @@ from alu.paper.views import Table
 from alu.paper.workbench import Workbench
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="toy"):
     """One of three."""
 
-    experiment: ClassVar[str] = "toy"
     name: str
 
 
@@ -37,8 +34,8 @@ class Counted:
 
     def experiment(self) -> Experiment[Key]:
         return Experiment(
-            "toy", "A toy", "Does it count?", self.cells, self.measure, lambda results: [Table.empty("Toy")],
-            {"n": 3}, {"n": 1}, "Nothing.", "It is a toy.",
+            Key, self.cells, self.measure, lambda results: [Table.empty("Toy")], "A toy", "Does it count?",
+            {"n": (3, 1)}, "Nothing.", "It is a toy.",
         )  # fmt: skip
 
     def cells(self, sizes: dict[str, int]) -> list[Cell[Key]]:

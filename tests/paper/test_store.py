@@ -53,8 +53,8 @@ def test_keys_render_as_files_spell_them(key: store.Key, text: str) -> None:
 def test_the_keys_of_an_experiment_are_those_of_its_committed_file(name: str) -> None:
     experiment = EXPERIMENTS[name]
     kept = store.read(ROOT / "results" / f"{name}.json")["cells"]
-    assert list(kept) == [str(cell.key) for cell in experiment.cells(experiment.full)], "and in the same order"
-    assert all(cell.key.experiment == name for cell in experiment.cells(experiment.full))
+    assert list(kept) == [str(cell.key) for cell in experiment.cells(experiment.form())], "and in the same order"
+    assert all(cell.key.experiment == name for cell in experiment.cells(experiment.form()))
 
 
 def test_columns_know_their_attack() -> None:

@@ -13,8 +13,8 @@ from alu.decision import find_rule
 from alu.evaluation.run import other_networks
 from alu.evaluation.subject import Subject
 from alu.paper.base import System
-from alu.paper.store import ALU_READINGS, Column, Reading
-from alu.paper.workbench import ImageSet, Workbench, digits, rule_answers
+from alu.paper.store import ALU_READINGS, Column, Reading, digits
+from alu.paper.workbench import ImageSet, Workbench, rule_answers
 from alu.purifiers import LatentVAE
 from alu.storage import write_json
 from tests.unit.test_random_defences import sampled

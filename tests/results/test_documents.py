@@ -37,7 +37,7 @@ def test_every_experiment_has_its_file_in_its_full_form() -> None:
     assert {path.stem for path in FILES} == set(EXPERIMENTS)
     for path in FILES:
         kept = read(path)
-        assert (kept["sizes"], kept["quick"], kept["seed"]) == (EXPERIMENTS[path.stem].full, False, 0), path.name
+        assert (kept["sizes"], kept["quick"], kept["seed"]) == (EXPERIMENTS[path.stem].form(), False, 0), path.name
 
 
 def test_no_defence_keeps_more_than_its_classifier() -> None:
@@ -51,7 +51,7 @@ def test_no_defence_keeps_more_than_its_classifier() -> None:
     for reading in (Reading.INPUT, Reading.RECONSTRUCTION, Reading.PURIFIED):
         two = [results.need(threats.Key(one, threats.ADAPTIVE))["adaptive"] for one in (reading, Reading.BARE)]
         pairs.append((f"threats, {reading}", *two))
-        for cell in table2.cells(EXPERIMENTS["table2"].full):
+        for cell in table2.cells(EXPERIMENTS["table2"].form()):
             if cell.key.column == Adaptive(reading) and results.get(cell.key):
                 left = table2.standing(results, cell.key.classifier, reading)
                 pairs.append((f"table2, {cell.key}", left, bare(cell.key.classifier, len(left))))
@@ -75,7 +75,7 @@ def test_results_are_of_the_bundled_weights_and_of_today_s_committed_code() -> N
     wrong = []
     for path in FILES:
         experiment = EXPERIMENTS[path.stem]
-        versions = {str(cell.key): cell.version for cell in experiment.cells(experiment.full)}
+        versions = {str(cell.key): cell.version for cell in experiment.cells(experiment.form())}
         for key, record in read(path)["cells"].items():
             if "found" in record and record.get("version", 1) != versions.get(key):
                 wrong.append(f"{path.name}, {key}: measured by another version of the experiment")

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from alu.paper import each_attack, store, threats
-from alu.paper.base import EPS, Cell, Experiment, Sizes, System
-from alu.paper.claims import Claim, Verdict, at_most, better, by_attacker, by_reading, every
-from alu.paper.store import ALU_READINGS, Column, Measured, MissingCellError, Reading, Results, ones, select
+from alu.paper.base import EPS, Cell, Experiment, ImageSet, Sizes, System, Tensor, Workbench
+from alu.paper.claims import Verdict, at_most, best_reading, better, by_attacker, claim, every
+from alu.paper.store import ALU_READINGS, Column, Measured, MissingCellError, Reading, Results, digits, ones, select
 from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from alu.paper.workbench import ImageSet, Workbench
 
 SYSTEM = System("cifar10-standard", "cifar10-vae")
 PGD = Column.PGD_ON_F
@@ -25,11 +19,9 @@ CONTROLS = {
 """Purifiers in the VAE's place, by the name of their row."""
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="artefacts"):
     """One of the five; "E4" with a purifier in the VAE's place."""
 
-    experiment: ClassVar[str] = "artefacts"
     name: str
     control: str = ""
 
@@ -70,7 +62,6 @@ def measure(bench: Workbench, key: Key) -> Measured:
 def _swapped(bench: Workbench) -> Measured:
     """The attack is given a wrong label y' (the next class): how often is the answer y', and how often the true one?
     The rank of y' among the clean logits (0: highest) tells whether it was a likely confusion."""
-    from alu.paper.workbench import digits
 
     clean = bench.test_images()
     other = (clean.labels + 1) % 10
@@ -90,7 +81,6 @@ def _decoded(bench: Workbench) -> Measured:
     """The label from the perturbation alone, without the picture: by a linear probe that was fitted on perturbations of
     other images, and by the classifier itself, shown the perturbation's negative, enlarged, on grey."""
     from alu.defense import batched_logits
-    from alu.paper.workbench import digits
 
     def perturbation(images: ImageSet) -> Tensor:
         return bench.attacked_as(PGD, SYSTEM, images).images - images.images
@@ -127,16 +117,9 @@ Rows = list[tuple[str, str, Colour]]
 
 def view(results: Results) -> list[Panel]:
     """A figure for each of the five, then their numbers as a table."""
-    figures: dict[str, Rows] = {
-        "E1: what was right clean, and what was not": _first(results),
-        "E2: the attack is given the next class instead of the true one": _second(results),
-        "E3: the label decoded from the perturbation alone": _third(results),
-        "E4: other purifiers in the VAE's place": _fourth(results),
-        "E5: only attacks that succeeded": _fifth(results),
-    }
     panels: list[Panel] = []
     listed = []
-    for title, every_row in figures.items():
+    for title, every_row in _figures(results).items():
         rows = [row for row in every_row if row[1]]  # where no image is of the kind there is nothing to show
         panels += dot_chart(title, [dot(name, ones(digits), colour) for name, digits, colour in rows])
         listed += [[f"{title.partition(':')[0]} {name}", percent(digits)] for name, digits, _ in rows]
@@ -144,28 +127,48 @@ def view(results: Results) -> list[Panel]:
     return [*panels, Table(title, ["", "percent"], listed, folded=True)] if listed else [Table.empty(title)]
 
 
-def _first(results: Results) -> Rows:
-    split = results.get(SPLIT)
-    if not split:
-        return []
-    alu, bare = _alu(split["attacked"]), split["clean"]["bare"]
-    return [
-        ("clean images, ALU right", _alu(split["clean"]), Colour.BLUE),
-        ("attacked images, ALU right", alu, Colour.RED),
-        ("attacked, f was right clean", select(alu, bare), Colour.RED),
-        ("attacked, f was wrong clean", select(alu, bare, "0"), Colour.RED),
-    ]
-
-
-def _second(results: Results) -> Rows:
-    swapped = results.get(SWAPPED)
-    if not swapped:
-        return []
-    return [
-        ("ALU answers the next class", swapped["answer is the swapped label"], Colour.RED),
-        ("ALU answers the true class", swapped["answer is the true label"], Colour.BLUE),
-        ("the next class, ranked last five clean", unlikely(swapped), Colour.RED),
-    ]
+def _figures(results: Results) -> dict[str, Rows]:
+    """The rows of each figure."""
+    titles = (
+        "E1: what was right clean, and what was not",
+        "E2: the attack is given the next class instead of the true one",
+        "E3: the label decoded from the perturbation alone",
+        "E4: other purifiers in the VAE's place",
+        "E5: only attacks that succeeded",
+    )
+    figures: list[Rows] = [[] for _ in titles]
+    first, second, third, fourth, fifth = figures
+    for _, split in results.measured([SPLIT]):
+        alu, before, after = _alu(split["attacked"]), split["clean"]["bare"], split["attacked"]["bare"]
+        first += [
+            ("clean images, ALU right", _alu(split["clean"]), Colour.BLUE),
+            ("attacked images, ALU right", alu, Colour.RED),
+            ("attacked, f was right clean", select(alu, before), Colour.RED),
+            ("attacked, f was wrong clean", select(alu, before, "0"), Colour.RED),
+        ]
+        succeeded = select(select(alu, before), select(after, before), "0")
+        fifth += [
+            ("all attacked images, ALU right", alu, Colour.SLATE),
+            ("attacks on f that succeeded, ALU right", succeeded, Colour.RED),
+        ]
+    for _, swapped in results.measured([SWAPPED]):
+        second += [
+            ("ALU answers the next class", swapped["answer is the swapped label"], Colour.RED),
+            ("ALU answers the true class", swapped["answer is the true label"], Colour.BLUE),
+            ("the next class, ranked last five clean", unlikely(swapped), Colour.RED),
+        ]
+    for _, decoded in results.measured([DECODED]):
+        third += [
+            (f"linear probe, fitted on {decoded['fitted on']} others", decoded["linear probe"], Colour.RED),
+            ("f, shown the negative on grey", decoded["classifier on the negative"], Colour.RED),
+        ]
+    for key, measured in results.measured(REPLACED):
+        fourth += [
+            (f"{key.control}: clean, ALU", _alu(measured["clean"]), Colour.BLUE),
+            (f"{key.control}: attacked, ALU", _alu(measured["attacked"]), Colour.RED),
+            (f"{key.control}: attacked, purified only", measured["attacked"]["purified"], Colour.SLATE),
+        ]
+    return dict(zip(titles, figures, strict=True))
 
 
 def unlikely(swapped: Measured) -> str:
@@ -175,44 +178,11 @@ def unlikely(swapped: Measured) -> str:
     return select(swapped["answer is the swapped label"], last) if last else ""
 
 
-def _third(results: Results) -> Rows:
-    decoded = results.get(DECODED)
-    if not decoded:
-        return []
-    return [
-        (f"linear probe, fitted on {decoded['fitted on']} others", decoded["linear probe"], Colour.RED),
-        ("f, shown the negative on grey", decoded["classifier on the negative"], Colour.RED),
-    ]
-
-
-def _fourth(results: Results) -> Rows:
-    rows: Rows = []
-    for key in REPLACED:
-        measured = results.get(key)
-        if measured:
-            rows += [
-                (f"{key.control}: clean, ALU", _alu(measured["clean"]), Colour.BLUE),
-                (f"{key.control}: attacked, ALU", _alu(measured["attacked"]), Colour.RED),
-                (f"{key.control}: attacked, purified only", measured["attacked"]["purified"], Colour.SLATE),
-            ]
-    return rows
-
-
-def _fifth(results: Results) -> Rows:
-    split = results.get(SPLIT)
-    if not split:
-        return []
-    alu, before, after = _alu(split["attacked"]), split["clean"]["bare"], split["attacked"]["bare"]
-    return [
-        ("all attacked images, ALU right", alu, Colour.SLATE),
-        ("attacks on f that succeeded, ALU right", select(select(alu, before), select(after, before), "0"), Colour.RED),
-    ]
-
-
 def _alu(measured: dict[str, Any]) -> str:
     return str(measured["input"]["alu"])
 
 
+@claim("accuracy under attack exceeds clean accuracy", "ALU is right more often on attacked than on clean images.")
 def above_clean(results: Results) -> Verdict:
     """Accuracy on attacked and on clean images, all of it by the paper's protocol."""
     split, figures, statuses = results.need(SPLIT), ["Paper protocol, by reading"], {}
@@ -228,11 +198,11 @@ def above_clean(results: Results) -> Verdict:
             f"{reading}: clean {percent(clean)}, {PGD.heading} {percent(attacked)}, {Column.PGD_ON_VAE.heading} "
             f"{percent(through)}, decoy, which knows the rule, {percent(decoy)}"
         )
-    status, limit = by_reading(statuses)
     rule = "To hold: right more often attacked than clean, by the sign test. Against all attackers: also under decoy."
-    return Verdict(status, figures, rule, limit)
+    return best_reading(statuses, figures, rule)
 
 
+@claim("hard samples explain adversarial > clean", "It is right where the classifier partially recognises a sample.")
 def hard_samples(results: Results) -> Verdict:
     """Images that were wrong clean, and whose label ALU follows."""
     split, swapped = results.need(SPLIT), results.need(SWAPPED)
@@ -248,26 +218,17 @@ def hard_samples(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="What explains the effect",
     question="Where does accuracy under attack above clean accuracy come from, and is the VAE needed for it?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"calibration": 2_500, "n": 500, "probe": 1_500, "enlarged": 4},
-    quick={"calibration": 200, "n": 40, "probe": 200, "enlarged": 4},
+    sizes={"calibration": (2_500, 200), "n": (500, 40), "probe": (1_500, 200), "enlarged": (4, 4)},
     differs="Not in the paper.",
     why="500 test images come with the package.",
     claims=(
-        Claim(
-            "accuracy under attack exceeds clean accuracy",
-            "ALU is right more often on attacked than on clean images.",
-            above_clean,
-        ),
-        Claim(
-            "hard samples explain adversarial > clean",
-            "It is right where the classifier partially recognises a sample.",
-            hard_samples,
-        ),
+        above_clean,
+        hard_samples,
     ),
 )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from alu.paper.claims import Claim, Verdict
-from alu.paper.store import Key, Measured, Results
+from alu.paper.store import K, Measured, Results
 from alu.paper.views import Panel
 
 if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
+    from torch import Tensor
 
-K = TypeVar("K", bound=Key)
+    from alu.paper.workbench import ImageSet, Workbench
+else:  # names for annotations: the real ones need torch, which showing does without
+    Tensor = ImageSet = Workbench = Any
+
+__all__ = ["EPS", "SUITE", "Cell", "Experiment", "ImageSet", "Sizes", "System", "Tensor", "Workbench"]
 Sizes = dict[str, int]
 """How many images, steps and so on, by name."""
 EPS = 8 / 255
@@ -56,15 +60,14 @@ class Cell(Generic[K]):
 class Experiment(Generic[K]):
     """A question about the paper, answered cell by cell, so that an interrupted run goes on where it was."""
 
-    name: str
-    title: str
-    question: str
+    key: type[K]
     cells: Callable[[Sizes], list[Cell[K]]]
     measure: Callable[[Workbench, K], Measured]
     view: Callable[[Results], list[Panel]]
-    full: Sizes
-    quick: Sizes
-    """The same for a first look within five minutes on two cores."""
+    title: str
+    question: str
+    sizes: dict[str, tuple[int, int]]
+    """How much is measured, in full and in the quick form: a first look within five minutes on two cores."""
     differs: str
     """What differs from the paper's set-up, or what it leaves open."""
     why: str
@@ -74,9 +77,14 @@ class Experiment(Generic[K]):
     claims: tuple[Claim, ...] = ()
     """What the paper says that this experiment decides."""
 
-    def sizes(self, quick: bool) -> Sizes:
-        """How much is measured."""
-        return self.quick if quick else self.full
+    @property
+    def name(self) -> str:
+        """What the command calls it."""
+        return self.key.experiment
+
+    def form(self, quick: bool = False) -> Sizes:
+        """The sizes of the full or of the quick form."""
+        return {name: pair[quick] for name, pair in self.sizes.items()}
 
     def verdicts(self, results: Results) -> list[tuple[Claim, Verdict]]:
         """What became of each of its claims."""

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
-
 from alu.paper import store
-from alu.paper.base import EPS, SUITE, Cell, Experiment, Sizes, System
-from alu.paper.claims import FAILS, Claim, Verdict, at_least, at_most, every
-from alu.paper.store import ALU_READINGS, Measured, Reading, Results, both, incomplete, ones, select
+from alu.paper.base import EPS, SUITE, Cell, Experiment, Sizes, System, Workbench
+from alu.paper.claims import FAILS, Verdict, at_least, at_most, claim, every
+from alu.paper.store import ALU_READINGS, Measured, Reading, Results, both, digits, incomplete, ones, outcomes, select
 from alu.paper.views import Panel, Table, percent
-
-if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
 
 SYSTEMS = {
     "plug-in": System("cifar10-standard", "cifar10-vae"),
@@ -31,11 +25,9 @@ CLEAN, BPDA, SURROGATE, ADAPTIVE = "clean", "bpda-eot", "surrogate pgd", "adapti
 COLUMNS = {CLEAN: "clean", BPDA: "BPDA-EOT", SURROGATE: "surrogate PGD"}
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="bpda"):
     """A system in one reading under an attack."""
 
-    experiment: ClassVar[str] = "bpda"
     system: str
     reading: Reading
     column: str
@@ -56,7 +48,6 @@ def cells(sizes: Sizes) -> list[Cell[Key]]:
 def measure(bench: Workbench, key: Key) -> Measured:
     """Right, wrong or rejected for each image, and whether it was flagged; or what the adaptive suite leaves."""
     from alu.attacks import BPDAEOT, PGD
-    from alu.paper.workbench import digits, outcomes
 
     system = SYSTEMS[key.system]
     defense = bench.defense(system, key.reading)
@@ -120,6 +111,7 @@ WAYS = {
 """How the gradient gets from what is purified to the image."""
 
 
+@claim("asymmetry stops BPDA", "BPDA-EOT fails if the classifier reads an inner layer.")
 def asymmetry(results: Results) -> Verdict:
     """BPDA-EOT on the symmetric and on the asymmetric system, and what other attackers leave."""
     figures, left = [], {}
@@ -149,18 +141,17 @@ def asymmetry(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="BPDA-EOT and asymmetry",
     question="Is an asymmetric generator, whose output is no image, safe from BPDA-EOT?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"calibration": 2_500, "n": 200, "steps": 40, "adaptive": 50},
-    quick={"calibration": 200, "n": 8, "steps": 10, "adaptive": 4},
+    sizes={"calibration": (2_500, 200), "n": (200, 8), "steps": (40, 10), "adaptive": (50, 4)},
     differs=(
         "The paper argues by the shapes of input and output and gives no figures. An attacker needs some "
         "differentiable way from image to features, not equal shapes: encoder and inner decoder are such a way."
     ),
     why="Every attack step purifies every image.",
-    claims=(Claim("asymmetry stops BPDA", "BPDA-EOT fails if the classifier reads an inner layer.", asymmetry),),
+    claims=(asymmetry,),
 )

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from alu.errors import UsageError, nearest
-from alu.paper import (
-    artefacts,
-    bpda,
-    convergence,
-    each_attack,
-    features,
-    histogram,
-    iterations,
-    learning_rate,
-    logit_change,
-    one_step,
-    pattern_cost,
-    table1,
-    table2,
-    table3,
-    threats,
-    timing,
-    whole_suite,
-)
 from alu.paper.base import Experiment
 from alu.paper.claims import Claim, Verdict
 from alu.paper.store import Results
 
-_MODULES = (
-    table1, table2, table3, histogram, learning_rate, iterations, timing, logit_change, features, convergence,
-    pattern_cost, one_step, bpda, artefacts, threats, each_attack, whole_suite,
+MODULES = (
+    "table1", "table2", "table3", "histogram", "learning_rate", "iterations", "timing", "logit_change", "features",
+    "convergence", "pattern_cost", "one_step", "bpda", "artefacts", "threats", "each_attack", "whole_suite",
 )  # fmt: skip
-EXPERIMENTS: dict[str, Experiment[Any]] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
+_EVERY: list[Experiment[Any]] = [import_module(f"alu.paper.{module}").EXPERIMENT for module in MODULES]
+EXPERIMENTS = {experiment.name: experiment for experiment in _EVERY}
 
 
 def find(name: str) -> Experiment[Any]:

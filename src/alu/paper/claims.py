@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from alu.paper.store import MissingCellError, Reading, Results
 from alu.stats import Estimate, Share, mean_difference, sign_test
@@ -64,6 +65,10 @@ class Claim:
     says: str
     decide: Callable[[Results], Verdict]
 
+    def __call__(self, results: Results) -> Verdict:
+        """The verdict, if all cells are there."""
+        return self.decide(results)
+
     def verdict(self, results: Results, experiment: str) -> Verdict:
         """The verdict, or that cells are missing; `experiment` is the one that the claim belongs to."""
         read = Results(results.experiments)
@@ -76,6 +81,11 @@ class Claim:
                 first = f"Quick form only, with too few images; it says: {verdict.status}"
                 verdict = replace(verdict, status=FEW, figures=[first, *verdict.figures])
         return replace(verdict, experiments=(experiment, *sorted(read.used - {experiment})))
+
+
+def claim(name: str, says: str) -> Callable[[Callable[[Results], Verdict]], Claim]:
+    """Makes the function below it a claim of the paper."""
+    return lambda decide: Claim(name, says, decide)
 
 
 def at_least(figure: Share | Estimate, bound: float) -> Finding:
@@ -128,17 +138,17 @@ def by_attacker(adaptive: Iterable[Finding], oblivious: Iterable[Finding]) -> St
     return every([*adaptive, *oblivious], otherwise=every(oblivious, OBLIVIOUS))
 
 
-def by_reading(statuses: Mapping[Reading, Status]) -> tuple[Status, str]:
-    """The status of the reading in which a claim fares best, and the limit where the other says otherwise."""
-    return _best({str(reading): status for reading, status in statuses.items()}, "In the {} reading only")
+def best_reading(statuses: Mapping[Reading, Status], figures: Sequence[str], rule: str) -> Verdict:
+    """The verdict of the reading in which a claim fares best; it is named where the other says otherwise."""
+    return _best(dict(statuses), "In the {} reading only", figures, rule)
 
 
-def by_classifier(statuses: Mapping[str, Status]) -> tuple[Status, str]:
-    """The status of the classifier on which a claim fares best, and the limit where another says otherwise."""
-    return _best(statuses, "On {} only")
+def best_classifier(statuses: Mapping[str, Status], figures: Sequence[str], rule: str) -> Verdict:
+    """The verdict of the classifier on which a claim fares best; it is named where another says otherwise."""
+    return _best(dict(statuses), "On {} only", figures, rule)
 
 
-def _best(statuses: Mapping[str, Status], limit: str) -> tuple[Status, str]:
+def _best(statuses: dict[Any, Status], limit: str, figures: Sequence[str], rule: str) -> Verdict:
     best = min(statuses.values(), key=(HOLDS, OBLIVIOUS, FEW, FAILS).index)
     cases = [case for case, status in statuses.items() if status == best]
-    return best, "" if len(cases) == len(statuses) else limit.format(" and ".join(cases))
+    return Verdict(best, figures, rule, "" if len(cases) == len(statuses) else limit.format(" and ".join(cases)))

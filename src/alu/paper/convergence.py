@@ -3,12 +3,9 @@ right way?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
-
 from alu.paper import store
-from alu.paper.base import Cell, Experiment, Sizes, System
-from alu.paper.claims import OBLIVIOUS, Claim, Verdict, at_least, every
+from alu.paper.base import Cell, Experiment, Sizes, System, Tensor, Workbench
+from alu.paper.claims import OBLIVIOUS, Verdict, at_least, claim, every
 from alu.paper.iterations import COUNTS
 from alu.paper.store import Column, Measured, Results
 from alu.paper.views import Colour, Panel, Table, side_by_side
@@ -16,20 +13,13 @@ from alu.report.axes import Axes, linear, steps
 from alu.report.charts import Line, Mark, chart, lines
 from alu.stats import Estimate, mean, mean_difference
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from alu.paper.workbench import Workbench
-
 SYSTEM = System("cifar10-standard", "cifar10-vae")
 TO_CLEAN, TO_ATTACKED, COSINE = "to clean", "to attacked", "cosine"
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="convergence"):
     """A way to attack."""
 
-    experiment: ClassVar[str] = "convergence"
     column: Column
 
 
@@ -86,14 +76,11 @@ def view(results: Results) -> list[Panel]:
     drawn: list[str] = []
     tables: list[Panel] = []
     cosines: list[Line] = []
-    for key, colour in KEYS.items():
-        measured = results.get(key)
-        if not measured:
-            continue
+    for key, measured in results.measured(KEYS):
         rows = [(int(at), {name: mean(each) for name, each in row.items()}) for at, row in measured["by N"].items()]
         itself = mean(measured["attack itself"])
         drawn.append(_distances(str(key), rows, itself))
-        cosines.append(_means(f"cosine, {key}", colour, rows, COSINE))
+        cosines.append(_means(f"cosine, {key}", KEYS[key], rows, COSINE))
         table = [[str(at), *(row[name].shown(".4f") for name in (TO_CLEAN, TO_ATTACKED, COSINE))] for at, row in rows]
         header = ["N", "to clean, mean", "to attacked, mean", "cosine of estimated and true logit change, mean"]
         title = f"{key}: n={measured['n']}, attacked to clean {itself.shown('.4f')}"
@@ -126,6 +113,7 @@ def _means(label: str, colour: str, rows: list[Row], name: str) -> Line:
     return Line(label, colour, [(mark.x, mark.y) for mark in marks], marks)
 
 
+@claim("the purified image approaches the clean one", "With more steps the output approaches the clean image.")
 def approaches(results: Results) -> Verdict:
     """The distance to the clean image against N."""
     figures, findings = ["Distances are root mean squares"], []
@@ -151,21 +139,14 @@ def approaches(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="Where the purified image goes",
     question="With more steps, does the purified image approach the clean image or the attacked one?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"n": 200, "steps": 200},
-    quick={"n": 20, "steps": 20},
+    sizes={"n": (200, 20), "steps": (200, 20)},
     differs="The paper states that it approaches the clean image and shows no distances.",
     why="Distances differ little between images; 200 settle their means.",
-    claims=(
-        Claim(
-            "the purified image approaches the clean one",
-            "With more steps the output approaches the clean image.",
-            approaches,
-        ),
-    ),
+    claims=(approaches,),
 )

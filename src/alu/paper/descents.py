@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from alu.paper.base import System
 from alu.paper.published import Curve
-from alu.paper.store import ALU_READINGS, Column, Measured, Reading, ones
+from alu.paper.store import ALU_READINGS, Column, Measured, Reading, digits, ones
 from alu.paper.views import Chart, Colour, Panel, Table, percent, side_by_side
 from alu.report.axes import Axes, Scale, shares
 from alu.report.charts import Line, Mark, chart, lines
@@ -45,19 +46,27 @@ def measure_steps(
 
     The threshold of each comes from held-out clean images that went the same way; `name` tells purifiers apart.
     """
-    from alu.paper.workbench import digits, purified_answer, rule_answers
+    from alu.defense import Defense
+    from alu.detectors import LogitShift
+    from alu.loading import READINGS as RULES
+    from alu.paper.workbench import purified_answer, rule_answers
 
+    descend = partial(_descend, bench, purifier, name, counts)
     # The steps do not ask the classifier: clean images go down once for all of them.
-    shared = {images.name: _logits(bench, purifier, name, images, counts, CLASSIFIERS) for images in (held_out, clean)}
+    shared = {images.name: descend(images, CLASSIFIERS) for images in (held_out, clean)}
     measured: Measured = {"calibration": len(held_out), "n": len(clean)}
     for classifier in CLASSIFIERS:
-        defenses = _calibrated(bench, purifier, classifier, held_out, shared[held_out.name][classifier])
+        network = bench.classifier(classifier)
+        defenses = {
+            at: Defense(network, purifier, LogitShift(), *RULES[at[1]]).calibrate_on(evidence)
+            for at, evidence in shared[held_out.name][classifier].items()
+        }
         measured[classifier] = {}
         for column in COLUMNS:
             images = bench.attacked_as(column, System(classifier, VAE), clean)
-            logits = shared.get(images.name) or _logits(bench, purifier, name, images, counts, (classifier,))
+            seen = shared.get(images.name) or descend(images, (classifier,))
             rows: dict[str, dict[str, Any]] = {}
-            for (count, reading), evidence in _evidence(bench, classifier, images, logits[classifier]).items():
+            for (count, reading), evidence in seen[classifier].items():
                 defense, row = defenses[count, reading], rows.setdefault(str(count), {})
                 row["purified"] = digits(purified_answer(evidence) == images.labels)
                 row[reading] = rule_answers(defense, evidence, images.labels) | _scores(defense, evidence)
@@ -65,69 +74,41 @@ def measure_steps(
     return measured
 
 
-Logits = tuple[dict[int, "Tensor"], "Tensor"]
-"""A classifier's logits after each number of steps, and of the reconstruction."""
-
-
-def _logits(
+def _descend(
     bench: Workbench,
     purifier: LatentVAE,
     name: str,
-    images: ImageSet,
     counts: Sequence[int],
+    images: ImageSet,
     classifiers: Sequence[str],
-) -> dict[str, Logits]:
-    """Logits of each classifier after each number of steps; images are not kept, so that many numbers fit in memory."""
+) -> dict[str, dict[tuple[int, Reading], Evidence]]:
+    """For each classifier the evidence of both readings after each number of steps.
+
+    Purified images are not kept, so that many numbers fit in memory: the score needs logits only.
+    """
     import torch
 
+    from alu.decision import Evidence
     from alu.defense import batched_logits
 
-    after: dict[str, dict[int, list[Tensor]]] = {one: {count: [] for count in counts} for one in classifiers}
+    after: dict[tuple[str, int], list[Tensor]] = {(one, count): [] for one in classifiers for count in counts}
     again: dict[str, list[Tensor]] = {one: [] for one in classifiers}
     for start in range(0, len(images), 100):
         bench.watch(f"{name}, {images.name}", start, len(images))
         some = images.images[start : start + 100]
         with torch.no_grad():
             rebuilt, outputs = purifier.reconstructed(some), purifier.outputs(some, counts)
-        for classifier in classifiers:
-            network = bench.classifier(classifier)
-            again[classifier].append(batched_logits(network, rebuilt))
+        for one in classifiers:
+            again[one].append(batched_logits(bench.classifier(one), rebuilt))
             for count, output in zip(counts, outputs, strict=True):
-                after[classifier][count].append(batched_logits(network, output))
+                after[one, count].append(batched_logits(bench.classifier(one), output))
     bench.watch(f"{name}, {images.name}", len(images), len(images))
-    return {
-        classifier: ({count: torch.cat(parts) for count, parts in by_count.items()}, torch.cat(again[classifier]))
-        for classifier, by_count in after.items()
-    }
-
-
-def _evidence(
-    bench: Workbench, classifier: str, images: ImageSet, logits: Logits
-) -> dict[tuple[int, Reading], Evidence]:
-    """Evidence of both readings at each number of steps, without the purified images: the score needs logits only."""
-    from alu.decision import Evidence
-
-    after, again = logits
-    before = {Reading.INPUT: bench.logits(classifier, images), Reading.RECONSTRUCTION: again}
-    return {
-        (count, reading): Evidence(images.images, images.images, before[reading], last)
-        for count, last in after.items()
-        for reading in ALU_READINGS
-    }
-
-
-def _calibrated(
-    bench: Workbench, purifier: LatentVAE, classifier: str, held_out: ImageSet, logits: Logits
-) -> dict[tuple[int, Reading], Defense]:
-    """A defence for each number of steps and reading, with its own threshold."""
-    from alu.defense import Defense
-    from alu.detectors import LogitShift
-    from alu.loading import READINGS as RULES
-
-    network, defenses = bench.classifier(classifier), {}
-    for at, evidence in _evidence(bench, classifier, held_out, logits).items():
-        defenses[at] = Defense(network, purifier, LogitShift(), *RULES[at[1]]).calibrate_on(evidence)
-    return defenses
+    seen: dict[str, dict[tuple[int, Reading], Evidence]] = {one: {} for one in classifiers}
+    for (one, count), parts in after.items():
+        before = {Reading.INPUT: bench.logits(one, images), Reading.RECONSTRUCTION: torch.cat(again[one])}
+        for reading in ALU_READINGS:
+            seen[one][count, reading] = Evidence(images.images, images.images, before[reading], torch.cat(parts))
+    return seen
 
 
 def _scores(defense: Defense, evidence: Evidence) -> dict[str, Any]:

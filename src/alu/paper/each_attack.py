@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from alu.paper import store
-from alu.paper.base import EPS, Cell, Experiment, Sizes, System
-from alu.paper.store import ALU_READINGS, Measured, Reading, Results, select
+from alu.paper.base import EPS, Cell, Experiment, Sizes, System, Workbench
+from alu.paper.store import ALU_READINGS, Measured, Reading, Results, digits, outcomes, select
 from alu.paper.views import Panel, Table, percent
-
-if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
 
 ROBUST = "cifar10-at"
 FEW = ("Decoy", "Boost", "Direct")
@@ -34,11 +31,9 @@ know the detector under abstain and attack images that their twin gets wrong, tr
 lose no success between two hard tests."""
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="each-attack"):
     """A system in one reading under one attack."""
 
-    experiment: ClassVar[str] = "each-attack"
     system: str
     reading: Reading
     attack: str
@@ -76,7 +71,6 @@ def under_attack(bench: Workbench, system: System, reading: Reading, attack: str
     from alu.evaluation.run import other_networks
     from alu.evaluation.subject import Subject
     from alu.evaluation.suite import BUDGETS
-    from alu.paper.workbench import digits, outcomes
 
     defense, clean = bench.defense(system, reading), bench.test_images()
     images = clean.images
@@ -112,9 +106,15 @@ def view(results: Results) -> list[Panel]:
             if any(measured):
                 rows.append([attack, *map(_resisted, readings, measured)])
         header = ["attack", *(f"{reading}, resisted" if reading == "abstain" else reading for reading in readings)]
-        note = " ".join(filter(None, (_case_three(results, name, readings), _flagged(results, name, readings))))
+        third = _note(results, name, readings, "Pattern", "case 3")
+        # Flagged by the rule, which then answers the class whose logit rose most.
+        flagged = _note(results, name, ALU_READINGS, "Decoy", "flagged")
+        notes = [f"Successes of pattern that are case 3 of the paper: {third}."] if third else []
+        notes += [f"Of the images that decoy broke, flagged: {flagged}."] if flagged else []
         if rows:
-            panels.append(Table(f"{name}: right answers, percent (abstain: right or rejected)", header, rows, note))
+            panels.append(
+                Table(f"{name}: right answers, percent (abstain: right or rejected)", header, rows, " ".join(notes))
+            )
     return panels or [Table.empty("Each attack")]
 
 
@@ -124,43 +124,26 @@ def _resisted(reading: Reading, measured: Measured | None) -> str:
     return percent(outcome.replace("2", "1") if reading is Reading.ABSTAIN else outcome)
 
 
-def _case_three(results: Results, system: str, readings: list[Reading]) -> str:
-    """Of pattern's successes, how many are the paper's case 3."""
+def _note(results: Results, system: str, readings: Iterable[Reading], attack: str, digits: str) -> str:
+    """Of the images that were right clean and that this attack broke: how many have these digits, by reading."""
     parts = []
     for reading in readings:
-        clean, pattern = (results.get(Key(system, reading, attack)) for attack in (CLEAN, "Pattern"))
-        if clean and pattern:
-            third = _broken(clean, pattern, pattern["case 3"])
-            parts += [f"{reading} {percent(third)}"] if third else []
-    return "Successes of pattern that are case 3 of the paper: " + "; ".join(parts) + "." if parts else ""
-
-
-def _flagged(results: Results, system: str, readings: list[Reading]) -> str:
-    """Of the images that decoy broke, how many were flagged: answered by the class whose logit rose most."""
-    parts = []
-    for reading in readings:
-        clean, decoy = (results.get(Key(system, reading, attack)) for attack in (CLEAN, "Decoy"))
-        if clean and decoy and reading in ALU_READINGS:
-            flagged = _broken(clean, decoy, decoy["flagged"])
-            parts += [f"{reading} {percent(flagged)}"] if flagged else []
-    return "Of the images that decoy broke, flagged: " + "; ".join(parts) + "." if parts else ""
-
-
-def _broken(clean: Measured, attacked: Measured, digits: str) -> str:
-    """The digits of the images that were right clean and are wrong attacked."""
-    before, after = clean["outcome"], attacked["outcome"]
-    return select(select(digits, before), select(after, before), "0")
+        clean, attacked = (results.get(Key(system, reading, name)) for name in (CLEAN, attack))
+        if clean and attacked:
+            before, after = clean["outcome"], attacked["outcome"]
+            broken = select(select(attacked[digits], before), select(after, before), "0")
+            parts += [f"{reading} {percent(broken)}"] if broken else []
+    return "; ".join(parts)
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="Each adaptive attack by itself",
     question="Which attack that knows the defence works against which reading?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"calibration": 2_500, "n": 100, "robust": 1},
-    quick={"calibration": 200, "n": 2, "robust": 0},
+    sizes={"calibration": (2_500, 200), "n": (100, 2), "robust": (1, 0)},
     differs="Not in the paper.",
     why="90 attacks on a purifier of 20 steps; budget quick, and only some of them on the robust classifier.",
     leaves_out="Left out: the robust classifier, on which each attack takes minutes.",

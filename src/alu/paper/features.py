@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from alu.paper import store
-from alu.paper.base import Cell, Experiment, Sizes
-from alu.paper.claims import Claim, Verdict, at_least, at_most, every
-from alu.paper.store import Measured, Results
+from alu.paper.base import Cell, Experiment, Sizes, Tensor, Workbench
+from alu.paper.claims import Verdict, at_least, at_most, claim, every
+from alu.paper.store import Measured, Results, rounded
 from alu.paper.views import Panel, Table
 from alu.stats import explained_variance, ratio
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from alu.paper.workbench import Workbench
 
 STANDARD, ROBUST = "cifar10-standard", "cifar10-at"
 KEPT = (0.5, 0.8, 0.95)
 """A useful feature is robust if it keeps this share of what it gave to the true logit; the paper gives no figure."""
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="features"):
     """A classifier."""
 
-    experiment: ClassVar[str] = "features"
     classifier: str
 
 
@@ -59,7 +51,6 @@ def measure(bench: Workbench, key: Key) -> Measured:
 
 def split(before: Tensor, after: Tensor, own: Tensor, theirs: Tensor, kept: float) -> dict[str, Any]:
     """The change of both logits in parts, for each image; `own` and `theirs` are the last layer's weights."""
-    from alu.paper.workbench import rounded
 
     gave, gives = own * before, own * after
     useful = gave > 0
@@ -77,8 +68,8 @@ def split(before: Tensor, after: Tensor, own: Tensor, theirs: Tensor, kept: floa
 def view(results: Results) -> list[Panel]:
     """How much of the change non-robust features carry."""
     rows = []
-    for key in KEYS:
-        for kept, parts in (results.get(key) or {"kept": {}})["kept"].items():
+    for key, measured in results.measured(KEYS):
+        for kept, parts in measured["kept"].items():
             for logit in ("true", "adversarial"):
                 row = parts[logit]
                 shares = [_part(row[group], row["all"]) for group in ("robust", "non-robust", "irrelevant")]
@@ -97,6 +88,7 @@ def _part(part: list[float], whole: list[float]) -> str:
     return ratio(part, whole).shown(".0%") if whole else "–"
 
 
+@claim("non-robust features carry the change", "A logit's change is that of the non-robust features.")
 def equation(results: Results) -> Verdict:
     """How much of a logit's change the non-robust features carry."""
     figures, findings = [], []
@@ -112,24 +104,17 @@ def equation(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="Robust, non-robust and irrelevant features",
     question="Is a logit's change under attack carried by the non-robust features alone, as the paper's equation says?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"n": 500},
-    quick={"n": 60},
+    sizes={"n": (500, 60)},
     differs=(
         "The paper defines the parts but no threshold; here a feature is a coordinate of the penultimate "
         "layer, useful if it raises the true logit, robust if it keeps a stated share of that."
     ),
     why="500 test images come with the package.",
-    claims=(
-        Claim(
-            "non-robust features carry the change",
-            "A logit's change is that of the non-robust features.",
-            equation,
-        ),
-    ),
+    claims=(equation,),
 )

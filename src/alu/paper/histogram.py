@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 from alu.paper import each_attack, store
-from alu.paper.base import Cell, Experiment, Sizes, System
-from alu.paper.claims import Claim, Finding, Status, Verdict, at_least, at_most, by_attacker, by_reading, every
+from alu.paper.base import Cell, Experiment, ImageSet, Sizes, System, Workbench
+from alu.paper.claims import Finding, Status, Verdict, at_least, at_most, best_reading, by_attacker, claim, every
 from alu.paper.store import ALU_READINGS, Column, Measured, Reading, Results, ones
 from alu.paper.views import Chart, Colour, Panel, Table, percent
 from alu.report.charts import Group, chart, histogram
 from alu.stats import Share, conformal_threshold, quantile
-
-if TYPE_CHECKING:
-    from alu.paper.workbench import ImageSet, Workbench
 
 SYSTEM = System("cifar10-standard", "cifar10-vae")
 TRAIN, HELD_OUT = "train", "calibration"
@@ -29,11 +24,9 @@ SHOWN = {
 }
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="histogram"):
     """Training images, held-out ones, or test images of a column."""
 
-    experiment: ClassVar[str] = "histogram"
     images: Column | str
 
 
@@ -100,6 +93,7 @@ def view(results: Results) -> list[Panel]:
     return [*panels, Table("Flagged images", header, rows)] if rows else [Table.empty("Scores")]
 
 
+@claim("train and test scores overlap", "The score has the same distribution on training and test images.")
 def overlap(results: Results) -> Verdict:
     """Test images above the threshold of training images."""
     figures, findings = [], []
@@ -110,30 +104,32 @@ def overlap(results: Results) -> Verdict:
     return Verdict(every(findings), figures, "To hold: at most 2 % in both readings.")
 
 
+@claim("clean and attacked scores are separable", "The score separates clean from attacked images.")
 def separable(results: Results) -> Verdict:
     """Attacked images above the held-out threshold."""
-    status, limit, figures = _flagged(results, (Column.PGD_ON_F, Column.PGD_ON_VAE), "flagged", [])
+    statuses, figures = _flagged(results, (Column.PGD_ON_F, Column.PGD_ON_VAE), "flagged", [])
     rule = "To hold: at least 90 % under both attacks. Against oblivious attackers only: under PGD-20 on f."
-    return Verdict(status, figures, rule, limit)
+    return best_reading(statuses, figures, rule)
 
 
+@claim("detection survives AutoAttack", "Table 2's accuracy under AutoAttack needs a detector that flags its images.")
 def survives_autoattack(results: Results) -> Verdict:
     """AutoAttack's images above the held-out threshold, and what an attacker leaves who aims at the detector."""
     stealth = results.need(each_attack.Key("cifar10-vae", Reading.ABSTAIN, "Stealth"))
     resisted = ones(stealth["outcome"].replace("2", "1"))
     columns = (Column.AUTOATTACK_ON_F, Column.AUTOATTACK_ON_VAE)
     words = "of the images it moved are flagged"
-    status, limit, figures = _flagged(results, columns, words, [at_least(resisted, 0.5)])
+    statuses, figures = _flagged(results, columns, words, [at_least(resisted, 0.5)])
     figures.append(
         f"under stealth, which knows the threshold, {percent(resisted)} are flagged or still right (input reading)"
     )
     rule = "To hold: at least 90 %, and 50 % under stealth. Against oblivious attackers only: 90 % of AutoAttack on f."
-    return Verdict(status, figures, rule, limit)
+    return best_reading(statuses, figures, rule)
 
 
 def _flagged(
     results: Results, columns: Sequence[Column], words: str, adaptive: list[Finding]
-) -> tuple[Status, str, list[str]]:
+) -> tuple[dict[Reading, Status], list[str]]:
     """Whether 90 % of an attack on f, and through the VAE, are flagged; `adaptive` is what all attackers must leave."""
     figures, statuses = [], {}
     for reading in ALU_READINGS:
@@ -144,38 +140,25 @@ def _flagged(
             figures.append(f"{column}, {reading}: {percent(above)} {words}")
         on_f, through = findings
         statuses[reading] = by_attacker([through, *adaptive], [on_f])
-    return *by_reading(statuses), figures
+    return statuses, figures
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="The score on clean and attacked images",
     question="Do scores of training and test images overlap, and does the score separate clean from attacked images?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"n": 500, "train": 2_500, "calibration": 2_500},
-    quick={"n": 40, "train": 200, "calibration": 200},
+    sizes={"n": (500, 40), "train": (2_500, 200), "calibration": (2_500, 200)},
     differs=(
         "The paper shows one histogram and does not say which logits are compared with those after purification: "
         "both readings are shown. Its threshold comes from training images."
     ),
     why="500 test images come with the package; beside them all held-out images and as many training images are used.",
     claims=(
-        Claim(
-            "train and test scores overlap",
-            "The score has the same distribution on training and test images.",
-            overlap,
-        ),
-        Claim(
-            "clean and attacked scores are separable",
-            "The score separates clean from attacked images.",
-            separable,
-        ),
-        Claim(
-            "detection survives AutoAttack",
-            "Table 2's accuracy under AutoAttack needs a detector that flags its images.",
-            survives_autoattack,
-        ),
+        overlap,
+        separable,
+        survives_autoattack,
     ),
 )

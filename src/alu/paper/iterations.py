@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from alu.paper import descents, published, store
-from alu.paper.base import Cell, Experiment, Sizes
-from alu.paper.claims import Claim, Verdict, at_least, at_most, every, gain
+from alu.paper.base import Cell, Experiment, Sizes, Workbench
+from alu.paper.claims import Verdict, at_least, at_most, claim, every, gain
 from alu.paper.descents import ATTACKED, CHANCE, KINDS, NEEDS, PAPERS, PAPERS_READING, READINGS, VAE
 from alu.paper.store import Measured, MissingCellError, Results, ones
 from alu.paper.views import Panel, Table, percent, points
 from alu.report.axes import steps
 
 if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
     from alu.purifiers.latent import Start
 
 COUNTS = (0, 2, 4, 6, 8, 10, 20, 40, 50, 60, 80, 100, 140, 200)
@@ -24,11 +22,9 @@ CHOSEN = (0, 2, 10, 50, 100, 200, 1000)
 """Numbers of steps that the tables of the other classifiers show."""
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="iterations"):
     """Where the latent code starts."""
 
-    experiment: ClassVar[str] = "iterations"
     start: Start
 
 
@@ -57,8 +53,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
 def view(results: Results) -> list[Panel]:
     """Accuracy and detection against N, for each start; the other classifiers are drawn for the encoder's only."""
     panels: list[Panel] = []
-    for key in KEYS:
-        measured = results.get(key) or {}
+    for key, measured in results.measured(KEYS):
         for classifier in descents.classifiers_of(measured):
             by = {int(count): descents.after(measured, classifier, count) for count in measured[classifier]["clean"]}
             name = f"{classifier}, {key.start} start"
@@ -72,6 +67,7 @@ def view(results: Results) -> list[Panel]:
     return panels or [Table.empty("Iterations")]
 
 
+@claim("50 steps suffice", "Accuracy and detection rate are decent at about 50 latent steps.")
 def fifty(results: Results) -> Verdict:
     """What 200 steps give beyond 50, and whether 50 give the accuracy and the detection that the paper says they do."""
     measured = results.need(Key("encoder"))
@@ -97,17 +93,19 @@ def fifty(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="Accuracy and detection against the number of latent steps",
     question="How many latent steps are needed, and what happens without any?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={
-        "n": 200, "calibration": 2_500, "steps": 200, "random": 1000, "random n": 100, "random calibration": 1_000,
-    },
-    quick={
-        "n": 20, "calibration": 200, "steps": 20, "random": 20, "random n": 20, "random calibration": 200,
+    sizes={
+        "n": (200, 20),
+        "calibration": (2_500, 200),
+        "steps": (200, 20),
+        "random": (1000, 20),
+        "random n": (100, 20),
+        "random calibration": (1_000, 200),
     },
     differs=(
         "The paper's figure at N = 0 (8.6 % right, 0.05 % flagged) fits the reconstruction reading with two "
@@ -118,7 +116,5 @@ EXPERIMENT = Experiment(
         "Each start needs a descent of its own for every image. The random one takes 1,000 steps, so it has 100 test "
         "images and 1,000 held-out ones for its threshold; the others have 200 and 2,500."
     ),
-    claims=(
-        Claim("50 steps suffice", "Accuracy and detection rate are decent at about 50 latent steps.", fifty),
-    ),
-)  # fmt: skip
+    claims=(fifty,),
+)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from alu.paper import descents, published, store
-from alu.paper.base import Cell, Experiment, Sizes
-from alu.paper.claims import FAILS, Claim, Verdict, at_least, at_most, every, gain
+from alu.paper.base import Cell, Experiment, Sizes, Workbench
+from alu.paper.claims import FAILS, Verdict, at_least, at_most, claim, every, gain
 from alu.paper.descents import ATTACKED, CHANCE, CLASSIFIERS, KINDS, NEEDS, PAPERS, PAPERS_READING, READINGS, VAE, Row
 from alu.paper.store import Measured, MissingCellError, Reading, Results, ones
 from alu.paper.views import Chart, Colour, Panel, Table, percent, side_by_side
 from alu.report.axes import Scale, powers
 
 if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
     from alu.purifiers.solvers import Objective, SolverName
 
     Setting = tuple[SolverName, Objective]
@@ -32,11 +30,9 @@ SETTINGS: dict[Setting, Colour] = {
 """Solver and objective; Adam's step does not depend on the objective's scale."""
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="learning-rate"):
     """A solver, an objective and a rate."""
 
-    experiment: ClassVar[str] = "learning-rate"
     solver: SolverName
     objective: Objective
     rate: float
@@ -116,6 +112,7 @@ def _overview(classifier: str, by: dict[str, dict[float, Row]], reading: Reading
     )
 
 
+@claim("a small learning rate is better", "Smaller learning rates perform better.")
 def small_rate(results: Results) -> Verdict:
     """The paper's smallest rate beside the best larger one, wherever ALU works; deployed, and as in its figure."""
     figures, findings = [f"{PAPERS}, {ATTACKED.heading}, {PAPERS_READING}"], []
@@ -142,14 +139,13 @@ def small_rate(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="Accuracy and detection against the learning rate",
     question="Is a small learning rate better, and where does detection collapse?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"n": 100, "calibration": 1_000, "steps": 50, "rates": len(RATES)},
-    quick={"n": 20, "calibration": 200, "steps": 10, "rates": len(QUICK)},
+    sizes={"n": (100, 20), "calibration": (1_000, 200), "steps": (50, 10), "rates": (len(RATES), len(QUICK))},
     differs=(
         "The paper names neither the optimiser nor the scale of the objective: all are swept, down to rates at which "
         "nothing moves (gradient descent on the mean square equals that on the sum at 1/3,072 of the rate). Its points "
@@ -159,5 +155,5 @@ EXPERIMENT = Experiment(
         "36 settings of 50 steps each, which are enough according to the paper. A threshold from 1,000 images varies "
         "by a point or two with the choice of images."
     ),
-    claims=(Claim("a small learning rate is better", "Smaller learning rates perform better.", small_rate),),
+    claims=(small_rate,),
 )

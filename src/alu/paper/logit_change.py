@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
-
 from alu.paper import published, store
-from alu.paper.base import Cell, Experiment, Sizes
-from alu.paper.claims import Claim, Verdict, at_least, at_most, by_classifier, every
-from alu.paper.store import Measured, Results, ones
+from alu.paper.base import Cell, Experiment, Sizes, Tensor, Workbench
+from alu.paper.claims import Verdict, at_least, at_most, best_classifier, claim, every
+from alu.paper.store import Measured, Results, digits, ones, rounded
 from alu.paper.views import Panel, Table, percent, side_by_side
 from alu.report.charts import bars, chart
 from alu.stats import Share, mean, ratio
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from alu.paper.workbench import Workbench
 
 STANDARD, ROBUST = CLASSIFIERS = ("cifar10-standard", "cifar10-at")
 ATTACKS = ("pgd-20", "cw-linf", "autoattack")
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="logit-change"):
     """An attack on a classifier."""
 
-    experiment: ClassVar[str] = "logit-change"
     classifier: str
     attack: str
 
@@ -43,8 +33,6 @@ def measure(bench: Workbench, key: Key) -> Measured:
     """Of the images answered rightly clean and wrongly attacked: which case of the paper each is, whether the true
     logit fell most, and how far the true, the answered and the other logits moved."""
     import torch
-
-    from alu.paper.workbench import digits, rounded
 
     # A robust classifier costs AutoAttack a hundred times as much as one that falls at once.
     clean = bench.test_images("robust" if key == Key(ROBUST, "autoattack") else "n")
@@ -81,10 +69,7 @@ def view(results: Results) -> list[Panel]:
     """Which logit falls most, the three cases, how far each kind of logit moves, and one image."""
     rows = []
     panels: list[Panel] = []
-    for key in KEYS:
-        measured = results.get(key)
-        if not measured:
-            continue
+    for key, measured in results.measured(KEYS):
         cases = [percent(Share(measured["case"].count(case), len(measured["case"]))) for case in "123"]
         moves = [mean(measured[name]).shown("+.2f") if measured[name] else "–" for name in ("true", "answered")]
         others = mean(measured["others, mean size"]).shown() if measured["others, mean size"] else "–"
@@ -108,6 +93,7 @@ def _measured_classifiers(results: Results) -> list[str]:
     return [STANDARD, *([ROBUST] if results.get(Key(ROBUST, "pgd-20")) else [])]
 
 
+@claim("other logits move little", "Only the true and the adversarial logit change much.")
 def others_stay(results: Results) -> Verdict:
     """How far the logits of other classes move, on each classifier that was measured."""
     figures, statuses = [], {}
@@ -120,10 +106,10 @@ def others_stay(results: Results) -> Verdict:
             f"{classifier}, PGD-20, {moved.n} successes: other logits move by {mean(others).shown()} on average, the "
             f"true one falls by {mean(own).shown()}: {moved.shown('.0%')} of it"
         )
-    status, limit = by_classifier(statuses)
-    return Verdict(status, figures, "To hold: at most 25 %.", limit)
+    return best_classifier(statuses, figures, "To hold: at most 25 %.")
 
 
+@claim("the true logit falls most", "In 99.69 % of successful attacks the true logit falls most.")
 def true_falls(results: Results) -> Verdict:
     """How often the true logit falls most, on each classifier that was measured."""
     figures, statuses = [f"The paper, which names no attack: {100 * published.TRUE_FALLS_MOST:.2f}"], {}
@@ -134,27 +120,21 @@ def true_falls(results: Results) -> Verdict:
             findings.append(at_least(fell, 0.95))
             figures.append(f"{classifier}, {attack}: {percent(fell)}")
         statuses[classifier] = every(findings)
-    status, limit = by_classifier(statuses)
-    return Verdict(status, figures, "To hold: at least 95 % of the successes of each attack.", limit)
+    return best_classifier(statuses, figures, "To hold: at least 95 % of the successes of each attack.")
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="How logits change under attack",
     question="Does the true logit fall most, and do the logits of other classes stay where they were?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"n": 500, "robust": 100},
-    quick={"n": 100, "robust": 4},
+    sizes={"n": (500, 100), "robust": (100, 4)},
     differs="The paper counts successful attacks of one kind on one network; here three attacks on two networks.",
     why="500 test images come with the package; AutoAttack on the robust classifier takes most of the time.",
     claims=(
-        Claim("other logits move little", "Only the true and the adversarial logit change much.", others_stay),
-        Claim(
-            "the true logit falls most",
-            "In 99.69 % of successful attacks the true logit falls most.",
-            true_falls,
-        ),
+        others_stay,
+        true_falls,
     ),
 )

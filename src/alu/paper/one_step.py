@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, ClassVar
 
 from alu.paper import store
-from alu.paper.base import Cell, Experiment, Sizes
-from alu.paper.claims import Claim, Verdict, at_least, every
+from alu.paper.base import Cell, Experiment, Sizes, Tensor, Workbench
+from alu.paper.claims import Verdict, at_least, claim, every
 from alu.paper.store import Measured, Results, ones
 from alu.paper.views import Panel, Table, percent
 from alu.stats import Share
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from alu.paper.workbench import Workbench
-
 PIXELS, CODE = 48, 12
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="one-step"):
     """How many outputs the linear classifier has, and whether the label is the one it gives the image."""
 
-    experiment: ClassVar[str] = "one-step"
     outputs: int
     fitting: bool = False
 
@@ -105,12 +96,10 @@ def _positive(measured: Measured) -> Share:
 def view(results: Results) -> list[Panel]:
     """The error before and after one step, and the rate's sign."""
     rows = []
-    for key in VERSIONS:
-        measured = results.get(key)
-        if measured:
-            before, after = measured["error before"], measured["error after"]
-            errors = [f"{value:.3g}" for value in (median(before), median(after), max(after))]
-            rows.append([str(key), *errors, percent(_positive(measured)), percent(measured.get("some rate is right"))])
+    for key, measured in results.measured(VERSIONS):
+        before, after = measured["error before"], measured["error after"]
+        errors = [f"{value:.3g}" for value in (median(before), median(after), max(after))]
+        rows.append([str(key), *errors, percent(_positive(measured)), percent(measured.get("some rate is right"))])
     title = "One step with the best rate"
     header = [
         "linear problem", "median error before", "median error after", "largest error after", "best rate is positive",
@@ -120,6 +109,7 @@ def view(results: Results) -> list[Panel]:
     return [Table(title, header, rows, note) if rows else Table.empty(title)]
 
 
+@claim("one step suffices in theory", "A positive learning rate exists that makes the answer right in one step.")
 def one_step(results: Results) -> Verdict:
     """The error after one step, and the rate's sign where the appendix's assumptions are met."""
     one, fitting, ten = (results.need(key) for key in (Key(1), Key(1, True), Key(10, True)))
@@ -137,21 +127,14 @@ def one_step(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="One step with the right learning rate",
     question="Does a rate exist that makes the answer right in one step, and is it positive?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"n": 1000},
-    quick={"n": 200},
+    sizes={"n": (1000, 200)},
     differs="The paper's proof divides by vectors; it is right for one linear output.",
     why="Random linear problems; more of them would change no digit that is shown.",
-    claims=(
-        Claim(
-            "one step suffices in theory",
-            "A positive learning rate exists that makes the answer right in one step.",
-            one_step,
-        ),
-    ),
+    claims=(one_step,),
 )

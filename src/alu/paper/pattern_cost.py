@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from alu.paper import store
-from alu.paper.base import EPS, Cell, Experiment, Sizes
-from alu.paper.claims import Claim, Verdict, at_most, by_classifier, every, gain
-from alu.paper.store import Measured, Results, select
+from alu.paper.base import EPS, Cell, Experiment, Sizes, Workbench
+from alu.paper.claims import Verdict, at_most, best_classifier, claim, every, gain
+from alu.paper.store import Measured, Results, digits, select
 from alu.paper.views import Panel, Table, percent, points
-
-if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
 
 STANDARD, ROBUST = CLASSIFIERS = ("cifar10-standard", "cifar10-at")
 STOPPED, PATTERN = "pgd, stopped when fooled", "pattern"
@@ -21,11 +17,9 @@ STOPPED, PATTERN = "pgd, stopped when fooled", "pattern"
 ATTACKS = ("pgd", STOPPED, "margin pgd", "pattern, one try", PATTERN)
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="pattern-cost"):
     """An attack on a classifier."""
 
-    experiment: ClassVar[str] = "pattern-cost"
     classifier: str
     attack: str
 
@@ -57,7 +51,6 @@ def measure(bench: Workbench, key: Key) -> Measured:
     from alu.attacks.adaptive import Pattern
     from alu.attacks.adaptive.pattern import case_three
     from alu.defense import Defense, batched_logits
-    from alu.paper.workbench import digits
     from alu.purifiers import Identity
 
     clean, network = bench.test_images(), bench.classifier(key.classifier)
@@ -86,14 +79,11 @@ def measure(bench: Workbench, key: Key) -> Measured:
 def view(results: Results) -> list[Panel]:
     """Success and cost of each attack."""
     rows = []
-    for key in KEYS:
-        measured = results.get(key)
-        if measured:
-            right = measured["right clean"]
-            n = right.count("1")
-            fooled, third = (percent(select(measured[name], right)) for name in ("fooled", "case 3"))
-            passes = [f"{measured[way] / n:.1f}" for way in ("forwards", "backwards")]
-            rows.append([str(key), fooled, third, f"{measured['seconds']:.1f}", *passes])
+    for key, measured in results.measured(KEYS):
+        right = measured["right clean"]
+        fooled, third = (percent(select(measured[name], right)) for name in ("fooled", "case 3"))
+        passes = [f"{measured[way] / right.count('1'):.1f}" for way in ("forwards", "backwards")]
+        rows.append([str(key), fooled, third, f"{measured['seconds']:.1f}", *passes])
     title = "Attacks that hold the true logit up"
     header = [
         "classifier/attack",
@@ -107,6 +97,10 @@ def view(results: Results) -> list[Panel]:
     return [Table(title, header, rows, note) if rows else Table.empty(title)]
 
 
+@claim(
+    "pattern-violating attacks are weak and slow",
+    "Attacks that hold the true logit up succeed less often and cost more.",
+)
 def pattern_weak(results: Results) -> Verdict:
     """Success and cost of attacks that hold the true logit up, beside PGD that stops as they do."""
     figures, statuses = [], {}
@@ -123,27 +117,19 @@ def pattern_weak(results: Results) -> Verdict:
             f"{classifier}, of images right clean: PGD that stops once it succeeds fools {percent(hit)}, the attack "
             f"that holds the true logit up fools {percent(third)}: {points(change)}, with {costs}"
         )
-    status, limit = by_classifier(statuses)
     rule = "To hold: significantly fewer are fooled, however small the difference, with more than twice the gradients."
-    return Verdict(status, figures, rule, limit)
+    return best_classifier(statuses, figures, rule)
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="Attacks that hold the true logit up",
     question="Are attacks that violate the usual pattern of logit changes slower, and do they succeed less often?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"n": 200, "steps": 20},
-    quick={"n": 40, "steps": 20},
+    sizes={"n": (200, 40), "steps": (20, 20)},
     differs="The paper reports that it tried and gives no figures.",
     why="Success rates are near 0 or 1; 200 images separate them.",
-    claims=(
-        Claim(
-            "pattern-violating attacks are weak and slow",
-            "Attacks that hold the true logit up succeed less often and cost more.",
-            pattern_weak,
-        ),
-    ),
+    claims=(pattern_weak,),
 )

@@ -112,7 +112,7 @@ def run(
     watch: Watch = lambda *_: None,
 ) -> dict[str, Any]:
     """Measure every cell that is not in `out` yet and whose key matches `only`; write after each; return all."""
-    sizes = experiment.sizes(quick)
+    sizes = experiment.form(quick)
     before = _cells_of(experiment, out, sizes, seed, fresh)
     usable = {} if fresh else before
     every = experiment.cells(sizes)

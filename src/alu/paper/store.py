@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from alu.errors import StorageError
 from alu.provenance import provenance
 from alu.stats import Share
 from alu.storage import checksum, read_json, write_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from alu.decision import Decision
 
 Measured = dict[str, Any]
 """What one cell measured, as plain values: a digit for each image (1 right, 0 wrong, 2 rejected), no percentages."""
@@ -69,17 +74,28 @@ class Adaptive:
         return f"adaptive, {self.reading}"
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
 class Key:
-    """Names a cell: an experiment derives its own class, with a field for each thing that its cells differ in.
+    """Names a cell: `str(key)` is the cell's name in its experiment's file.
 
-    `str(key)` is the cell's name in the experiment's file.
+    An experiment derives a class of its own, which is a frozen dataclass:
+
+    class Key(store.Key, experiment="table2"):
+        classifier: str
+        column: Column
     """
 
     experiment: ClassVar[str]
 
+    def __init_subclass__(cls, experiment: str) -> None:
+        cls.experiment = experiment
+        dataclass(frozen=True)(cls)
+
     def __str__(self) -> str:
-        return "/".join(str(getattr(self, item.name)) for item in fields(self))
+        return "/".join(map(str, vars(self).values()))
+
+
+K = TypeVar("K", bound=Key)
 
 
 class MissingCellError(Exception):
@@ -147,6 +163,10 @@ class Results:
             raise MissingCellError(f"{key.experiment}, {key}")
         return measured
 
+    def measured(self, keys: Iterable[K]) -> list[tuple[K, Measured]]:
+        """Those of the keys whose cells were measured, with what they measured."""
+        return [(key, measured) for key in keys if (measured := self.get(key)) is not None]
+
     def why_empty(self, key: Key) -> str:
         """Why a cell is empty."""
         return str(self.record(key).get("absent", NOT_YET))
@@ -155,6 +175,21 @@ class Results:
     def quick(self) -> set[str]:
         """Experiments of which only the quick form is there."""
         return {name for name, known in self.experiments.items() if known.get("quick")}
+
+
+def digits(yes: Tensor) -> str:
+    """One digit for each image: 1 for yes, 0 for no."""
+    return "".join("1" if value else "0" for value in yes.tolist())
+
+
+def rounded(values: Tensor) -> list[float]:
+    """Plain numbers of three digits behind the point."""
+    return [round(float(value), 3) for value in values]
+
+
+def outcomes(decision: Decision, labels: Tensor) -> str:
+    """Right (1), wrong (0) or rejected (2) for each image."""
+    return "".join(map(str, decision.outcome(labels).tolist()))
 
 
 def ones(digits: str) -> Share:

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from alu.paper import published, store
-from alu.paper.base import SUITE, Cell, Experiment, Sizes, System
-from alu.paper.claims import Claim, Finding, Verdict, ahead, better, by_attacker, compared
+from alu.paper import published, store, views
+from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
+from alu.paper.claims import Finding, Verdict, ahead, better, by_attacker, claim, compared
 from alu.paper.store import Adaptive, Measured, Reading, Results, answer, incomplete, ones, standing
-from alu.paper.views import (
-    Colour,
-    Panel,
-    Table,
-    dot,
-    dot_chart,
-    paper_number,
-    paper_protocol,
-    percent,
-    standard_protocol,
-)
-
-if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
+from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
 
 SYSTEM = System("cifar10-standard", "cifar10-unet")
 UNIONS = (Reading.BARE, Reading.PURIFIED, Reading.INPUT)
@@ -48,11 +34,9 @@ IN_L2 = (Images.CW_FIXED, Images.CW_SEARCHED)
 """The C&W attack in L2 in both variants that the paper's 41 % could mean."""
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="table1"):
     """Images, or the adaptive suite against a reading."""
 
-    experiment: ClassVar[str] = "table1"
     column: Images | Adaptive
 
 
@@ -109,11 +93,13 @@ def view(results: Results) -> list[Panel]:
     for name, path in ROWS.items():
         paper = published.TABLE1.get(name, {})
         if paper:
-            rows.append([f"{name}: the paper", "–", *(paper_number(_of_paper(paper, attack)) for attack in ATTACKS)])
-        rows.append([f"{name}: here" if paper else name, *paper_protocol(list(columns.values()), *path)])
+            rows.append(
+                [f"{name}: the paper", "–", *(views.paper_number(_of_paper(paper, attack)) for attack in ATTACKS)]
+            )
+        rows.append([f"{name}: here" if paper else name, *views.paper_protocol(list(columns.values()), *path)])
         if name != "flagged":
             together = _together(results, columns, path)
-            strict.append([name, *standard_protocol(list(columns.values()), *path), together])
+            strict.append([name, *views.standard_protocol(list(columns.values()), *path), together])
     header = ["", "clean", *ATTACKS.values()]
     note = (
         "The attacker knows only the classifier. In the paper C&W L2 leaves an undefended network right on 41 %, so it "
@@ -142,14 +128,12 @@ def _picture(results: Results) -> list[Panel]:
     rows = []
     colours = {"Standard": Colour.BLACK, "+ purification": Colour.GREEN, "+ ALU": Colour.BLUE}
     for attack, title in ATTACKS.items():
-        measured = results.get(Key(attack))
-        if measured:
+        for _, measured in results.measured([Key(attack)]):
             for name, colour in colours.items():
                 paper = _of_paper(published.TABLE1[name], attack)
                 rows.append(dot(name, ones(answer(measured, *ROWS[name])), colour, title, paper))
     for reading, name in zip(UNIONS, colours, strict=True):
-        union = results.get(Key(Adaptive(reading)))
-        if union:
+        for _, union in results.measured([Key(Adaptive(reading))]):
             rows.append(dot(name, ones(union["adaptive"]), Colour.RED, "adaptive: knows the defence"))
     legend = [
         ("the paper", Colour.GREY), ("bare classifier", Colour.BLACK), ("denoised", Colour.GREEN),
@@ -187,6 +171,7 @@ def _lengths(results: Results) -> list[Panel]:
     return [Table("C&W L2: length of the change, of images that were right clean", header, rows)] if rows else []
 
 
+@claim("ALU adds to a denoiser", "Comparing logits recovers more labels than the denoised image alone.")
 def adds_to_denoiser(results: Results) -> Verdict:
     """ALU beside the denoised answer, on the same images under each attack."""
     figures: list[str] = []
@@ -211,25 +196,26 @@ def adds_to_denoiser(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="Table 1: a denoising U-Net and ALU",
     question="Does comparing logits before and after a denoiser recover more labels than the denoiser alone?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"calibration": 2_500, "n": 500, "hard": 500, "searched": 200, "searches": 6, "steps": 150, "adaptive": 100},
-    quick={"calibration": 200, "n": 50, "hard": 50, "searched": 20, "searches": 3, "steps": 50, "adaptive": 4},
+    sizes={
+        "calibration": (2_500, 200),
+        "n": (500, 50),
+        "hard": (500, 50),
+        "searched": (200, 20),
+        "searches": (6, 3),
+        "steps": (150, 50),
+        "adaptive": (100, 4),
+    },
     differs=(
         "The paper trains on PGD-20 images of a ResNet-50 for 100 epochs; here it is PGD-3 images of a narrow "
         "ResNet-18 for 3 epochs. It does not say whether its ALU row uses a detector: both the deployed answer and "
         "the answer if all were flagged are shown."
     ),
     why="500 test images come with the package; the search for the smallest change takes 45 times as long as PGD-20.",
-    claims=(
-        Claim(
-            "ALU adds to a denoiser",
-            "Comparing logits recovers more labels than the denoised image alone.",
-            adds_to_denoiser,
-        ),
-    ),
+    claims=(adds_to_denoiser,),
 )

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from alu.paper import published, store, table2
-from alu.paper.base import SUITE, Cell, Experiment, Sizes, System
-from alu.paper.claims import Claim, Verdict, ahead, better, by_attacker, by_reading
+from alu.paper import published, store, table2, views
+from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
+from alu.paper.claims import Verdict, ahead, best_reading, better, by_attacker, claim
 from alu.paper.store import ALU_READINGS, ON_F, Measured, Reading, Results, answer, both, incomplete, ones, standing
-from alu.paper.views import (
-    Colour,
-    Panel,
-    Table,
-    dot,
-    dot_chart,
-    paper_number,
-    paper_protocol,
-    percent,
-    standard_protocol,
-)
+from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
 from alu.stats import mean
-
-if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
 
 
 class Images(StrEnum):
@@ -70,11 +56,9 @@ NO_AUTOATTACK_THROUGH = ("Anti-Adversary", "Hedge Defense")
 """AutoAttack's thousands of steps through many steps of a classifier's own gradient are out of reach here."""
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="table3"):
     """A method on images, or under the adaptive suite."""
 
-    experiment: ClassVar[str] = "table3"
     row: str
     column: Images | str
 
@@ -154,10 +138,10 @@ def view(results: Results) -> list[Panel]:
         paper = published.TABLE3.get(row)
         if paper:
             rows.append([f"{row}: the paper", *_paper_row(paper, row == OWN)])
-        rows.append([f"{row}: here", *(paper_protocol(every, *path) if any(every) else [why])])
+        rows.append([f"{row}: here", *(views.paper_protocol(every, *path) if any(every) else [why])])
         union = results.get(Key(row, ADAPTIVE))
         together = percent(left_of(results, row)) + incomplete(union) if union else "–"
-        strict.append([row, *([*standard_protocol(every, *path), together] if columns[Images.CLEAN] else [why])])
+        strict.append([row, *([*views.standard_protocol(every, *path), together] if columns[Images.CLEAN] else [why])])
         means += _over_draws(row, union)
         pgd = [columns[images] for images in (Images.PGD_ON_F, Images.PGD_THROUGH)]
         if all(pgd):
@@ -185,7 +169,7 @@ def view(results: Results) -> list[Panel]:
 
 def _paper_row(numbers: tuple[float | None, float | None, float | None], through: bool = False) -> list[str]:
     """Clean, PGD-20 and AutoAttack of the paper, which attacks its own method through the VAE."""
-    clean, pgd, hard = map(paper_number, numbers)
+    clean, pgd, hard = map(views.paper_number, numbers)
     return [clean, "–", pgd, "–", hard] if through else [clean, pgd, "–", hard, "–"]
 
 
@@ -207,9 +191,9 @@ def _elsewhere(results: Results) -> Table:
     rows = []
     for name, known in published.TABLE3_ELSEWHERE.items():
         numbers = [number for dataset in sets for number in known.get(dataset, (None,) * 3)]
-        rows.append([f"{name}: the paper", *map(paper_number, numbers)])
+        rows.append([f"{name}: the paper", *map(views.paper_number, numbers)])
     cells = [results.get(table2.Key(f"{dataset}-unified", column)) for dataset in sets for column in columns]
-    rows.append([f"{OWN}: here", *paper_protocol(cells, "reconstruction", "alu")])
+    rows.append([f"{OWN}: here", *views.paper_protocol(cells, "reconstruction", "alu")])
     header = ["", *(f"{dataset}, {attack}" for dataset in sets for attack in ("clean", "PGD-20", "AutoAttack"))]
     note = "Ours: reconstruction reading, attacks on f(D(E)); the other methods are measured on CIFAR-10 only."
     return Table("CIFAR-100 and tiny-ImageNet: right answers, percent (paper protocol)", header, rows, note)
@@ -219,6 +203,7 @@ OURS = {Reading.RECONSTRUCTION: OWN, Reading.INPUT: OWN_INPUT}
 OTHERS = ("Anti-Adversary", "Hedge Defense", "AWP")
 
 
+@claim("unified ALU outperforms other test-time methods", "It surpasses methods that adapt at test time.")
 def outperforms(results: Results) -> Verdict:
     """Unified ALU in each reading beside each other method, on the same images. A union of another method that was not
     measured leaves its comparison open; what the others settle is settled."""
@@ -236,22 +221,20 @@ def outperforms(results: Results) -> Verdict:
         oblivious = [better(easy[row], easy[other]) for other in OTHERS]
         adaptive = [ahead(left[row], left[other]) if left[other] else None for other in OTHERS]
         statuses[reading] = by_attacker(adaptive, oblivious)
-    status, limit = by_reading(statuses)
     rule = (
         "To hold: better than each by the sign test under all attacks. Against oblivious attackers only: PGD-20 on f."
     )
-    return Verdict(status, figures, rule, limit).unless_incomplete(stamps)
+    return best_reading(statuses, figures, rule).unless_incomplete(stamps)
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="Table 3: Unified ALU beside other test-time methods",
     question="Is it better than other test-time methods when all of them meet the same attackers?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"calibration": 2_500, "n": 500, "hard": 100, "adaptive": 50, "robust": 1},
-    quick={"calibration": 200, "n": 30, "hard": 4, "adaptive": 4, "robust": 0},
+    sizes={"calibration": (2_500, 200), "n": (500, 30), "hard": (100, 4), "adaptive": (50, 4), "robust": (1, 0)},
     differs=(
         "The paper takes most rows from other papers, on larger networks with more data, and with attackers who knew "
         "different things. Here all rows meet PGD-20 on f and through the purifier, and an adaptive suite; a bare "
@@ -259,11 +242,5 @@ EXPERIMENT = Experiment(
     ),
     why="AutoAttack and the adaptive suite take most of the time; see table 2.",
     leaves_out="Left out: robust classifiers, on which AutoAttack alone takes longer than five minutes.",
-    claims=(
-        Claim(
-            "unified ALU outperforms other test-time methods",
-            "It surpasses methods that adapt at test time.",
-            outperforms,
-        ),
-    ),
+    claims=(outperforms,),
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from alu.paper import store
-from alu.paper.base import EPS, SUITE, Cell, Experiment, Sizes, System
-from alu.paper.store import Column, Measured, Reading, Results, both, incomplete, ones
+from alu.paper.base import EPS, SUITE, Cell, Experiment, ImageSet, Sizes, System, Workbench
+from alu.paper.store import Column, Measured, Reading, Results, both, incomplete, ones, outcomes
 from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
 
 if TYPE_CHECKING:
     from alu.defense import Defense
-    from alu.paper.workbench import ImageSet, Workbench
 
 SYSTEM, OTHER = System("cifar10-standard", "cifar10-vae"), "cifar10-unified"
 SURROGATE, ADAPTIVE = "surrogate", "adaptive"
@@ -34,11 +32,9 @@ READINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="threats"):
     """A reading against an attacker."""
 
-    experiment: ClassVar[str] = "threats"
     reading: Reading
     attacker: str
 
@@ -63,7 +59,6 @@ def cells(sizes: Sizes) -> list[Cell[Key]]:
 def measure(bench: Workbench, key: Key) -> Measured:
     """Right, wrong or rejected for each image, clean and attacked; or what the adaptive suite leaves."""
     from alu.defense import Defense
-    from alu.paper.workbench import outcomes
     from alu.purifiers import Identity
 
     clean = bench.test_images("query" if key.attacker == "query" else "n")
@@ -127,14 +122,13 @@ def view(results: Results) -> list[Panel]:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="The threat-model card",
     question="What does the bundled defence withstand, by what its attacker knows?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"calibration": 2_500, "n": 100, "query": 50},
-    quick={"calibration": 200, "n": 8, "query": 2},
+    sizes={"calibration": (2_500, 200), "n": (100, 8), "query": (50, 2)},
     differs="Not in the paper, whose attackers are the oblivious and the surrogate one.",
     why="A query attack asks hundreds of times for each image, and every query is purified.",
 )

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from alu.paper import published, store
-from alu.paper.base import Cell, Experiment, Sizes, System
+from alu.paper.base import Cell, Experiment, Sizes, System, Workbench
 from alu.paper.store import Measured, Results
 from alu.paper.views import Panel, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from alu.paper.workbench import Workbench
-
 SYSTEM = System("cifar10-standard", "cifar10-vae")
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="timing"):
     """The only cell: interleaved timings cannot be taken apart."""
 
-    experiment: ClassVar[str] = "timing"
     name: str = "seconds"
 
 
@@ -87,14 +82,13 @@ def _ratio(one: list[float], other: list[float]) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="The time that the latent steps take",
     question="How much longer does an answer take with N latent steps?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"n": 100, "repeats": 7},
-    quick={"n": 10, "repeats": 3},
+    sizes={"n": (100, 10), "repeats": (7, 3)},
     differs=(
         "The paper times a ResNet-50 on a GPU: there a latent step is cheap compared with the classifier; on a CPU "
         "with a narrow classifier it is not."

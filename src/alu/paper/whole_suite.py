@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
-
 from alu.paper import store
-from alu.paper.base import SUITE, Cell, Experiment, Sizes, System
+from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
 from alu.paper.each_attack import CLEAN, VERSIONS, under_attack
-from alu.paper.store import Column, Measured, Reading, Results, incomplete
+from alu.paper.store import Column, Measured, Reading, Results, digits, incomplete
 from alu.paper.views import Panel, Table, percent
-
-if TYPE_CHECKING:
-    from alu.paper.workbench import Workbench
 
 SUBJECTS = (
     ("cifar10-vae", Reading.INPUT), ("cifar10-vae", Reading.RECONSTRUCTION), ("cifar10-vae", Reading.PURIFIED),
@@ -27,11 +21,9 @@ BUDGETS = {"standard": "n", "quick": "few"}
 """Budget of a union, and which size says how many images it is given."""
 
 
-@dataclass(frozen=True)
-class Key(store.Key):
+class Key(store.Key, experiment="whole-suite"):
     """A purifier in one reading, under one attack or under the suite with a budget."""
 
-    experiment: ClassVar[str] = "whole-suite"
     purifier: str
     reading: Reading
     column: str
@@ -58,7 +50,6 @@ def _system(purifier: str) -> System:
 
 def measure(bench: Workbench, key: Key) -> Measured:
     """The answers under one attack, or what the suite leaves."""
-    from alu.paper.workbench import digits
 
     system = _system(key.purifier)
     if key.column in BUDGETS:
@@ -87,14 +78,13 @@ def view(results: Results) -> list[Panel]:
 
 
 EXPERIMENT = Experiment(
-    name=Key.experiment,
+    Key,
+    cells,
+    measure,
+    view,
     title="All attacks together",
     question="What do all attacks together leave of a bundled defence, and does the quick budget show it?",
-    cells=cells,
-    measure=measure,
-    view=view,
-    full={"calibration": 2_500, "n": 200, "few": 60, "standard": 1},
-    quick={"calibration": 200, "n": 4, "few": 4, "standard": 0},
+    sizes={"calibration": (2_500, 200), "n": (200, 4), "few": (60, 4), "standard": (1, 0)},
     differs="Not in the paper, which tries no attack on its rule.",
     why="With n = 200, zero survivors has a 95 % upper bound of 1.9 %.",
     leaves_out="Left out: budget standard.",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -28,13 +28,14 @@ from alu.evaluation.subject import Subject
 from alu.loading import GUIDED, READINGS, load_purifier
 from alu.models.cards import bundled_name
 from alu.paper.base import EPS, Sizes, System
-from alu.paper.store import ALU_READINGS, Column, Measured, Reading
+from alu.paper.store import ALU_READINGS, Column, Measured, Reading, digits
 from alu.purifiers import Purifier
 from alu.purifiers.base import Purification
 from alu.threat import ThreatModel
 from alu.training.memory import at_once
 
 Watch = Callable[[str, int, int], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,12 @@ class Workbench:
         """A folder of the cell that is being measured, for what is too long to be lost."""
         self._kept: dict[Any, Any] = {}
 
-    def once(self, key: Any, build: Callable[[], Any]) -> Any:
+    def once(self, key: Any, build: Callable[[], T]) -> T:
         """What `build` returns, called the first time only."""
         if key not in self._kept:
             self._kept[key] = build()
-        return self._kept[key]
+        kept: T = self._kept[key]
+        return kept
 
     def images(self, dataset: str, split: str, n: int) -> ImageSet:
         """`n` images of a data set, those of CIFAR-10 from the bundled sample as far as it goes."""
@@ -99,14 +101,12 @@ class Workbench:
 
     def classifier(self, name: str) -> nn.Module:
         """A bundled network."""
-        network: nn.Module = self.once(("model", name), lambda: models.load(name).to(self.device))
-        return network
+        return self.once(("model", name), lambda: models.load(name).to(self.device))
 
     def logits(self, classifier: str, images: ImageSet) -> Tensor:
         """The bare classifier's logits."""
         build = partial(batched_logits, self.classifier(classifier), images.images)
-        logits: Tensor = self.once(("logits", classifier, images.name), build)
-        return logits
+        return self.once(("logits", classifier, images.name), build)
 
     def attack(self, name: str) -> Any:
         """One of the paper's attacks."""
@@ -146,8 +146,7 @@ class Workbench:
             network = self.classifier(system.classifier) if system.purifier in GUIDED else None
             return load_purifier(system.purifier, classifier=network).to(self.device)
 
-        purifier: Purifier = self.once(("purifier", self._shared(system)), build)
-        return purifier
+        return self.once(("purifier", self._shared(system)), build)
 
     @torch.no_grad()
     def purified(self, system: System, images: ImageSet) -> Purification:
@@ -165,8 +164,7 @@ class Workbench:
             again = [part.reconstruction for part in parts if part.reconstruction is not None]
             return Purification(torch.cat([part.purified for part in parts]), torch.cat(again) if again else None)
 
-        done: Purification = self.once(("purified", self._shared(system), images.name), run)
-        return done
+        return self.once(("purified", self._shared(system), images.name), run)
 
     def defense(self, system: System, reading: Reading) -> Defense:
         """The deployed defence, calibrated on held-out clean images; "purified" has no detector."""
@@ -180,8 +178,7 @@ class Workbench:
             held_out = self.images(system.dataset, "calibration", self.sizes["calibration"])
             return defense.calibrate_on(self.evidence(defense, system, held_out))
 
-        defense: Defense = self.once(("defense", system, reading), build)
-        return defense
+        return self.once(("defense", system, reading), build)
 
     def target(self, system: System, reading: Reading) -> nn.Module:
         """What an attacker meets: the bare classifier, or the deployed defence."""
@@ -252,16 +249,6 @@ class Workbench:
         )  # fmt: skip
 
 
-def digits(yes: Tensor) -> str:
-    """One digit for each image: 1 for yes, 0 for no."""
-    return "".join("1" if value else "0" for value in yes.tolist())
-
-
-def rounded(values: Tensor) -> list[float]:
-    """Plain numbers of three digits behind the point."""
-    return [round(float(value), 3) for value in values]
-
-
 def purified_answer(evidence: Evidence) -> Tensor:
     """The answer of the rule "purified" [N]."""
     unflagged = torch.zeros(len(evidence), dtype=torch.bool, device=evidence.images.device)
@@ -277,11 +264,6 @@ def rule_answers(defense: Defense, evidence: Evidence, labels: Tensor) -> dict[s
         "all flagged": digits(all_flagged == labels),
         "flagged": digits(decision.flagged),
     }
-
-
-def outcomes(decision: Decision, labels: Tensor) -> str:
-    """Right (1), wrong (0) or rejected (2) for each image."""
-    return "".join(map(str, decision.outcome(labels).tolist()))
 
 
 def _in_order(outcome: dict[int, int]) -> str:

@@ -29,8 +29,8 @@ slow: setup
 	$(BIN)/python -m pytest -m slow --durations=0 --ignore=$(FIT) -n auto --maxschedchunk 1 -p no:randomly
 
 check: setup
-	$(BIN)/ruff check src tests bench examples
-	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples tools
+	$(BIN)/ruff format --check src tests bench examples tools
 	$(BIN)/mypy
 
 docs: setup

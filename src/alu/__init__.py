@@ -19,6 +19,7 @@ _PLACES = {
     "ThreatModel": "alu.threat",
     "evaluate": "alu.evaluation.run",
     "load": "alu.loading",
+    "reproduce": "alu.paper.running",
 }
 _MODULES = ("attacks", "data", "detectors", "errors", "models", "purifiers", "report", "training")
 __all__ = [*_PLACES, *_MODULES, "__version__"]  # noqa: PLE0604 - names are strings
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from alu.errors import AluError
     from alu.evaluation.run import evaluate
     from alu.loading import load
+    from alu.paper.running import reproduce
     from alu.threat import ThreatModel
 
 

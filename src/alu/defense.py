@@ -16,7 +16,7 @@ from alu.decision import Decision, Evidence, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
 from alu.errors import InputError, UsageError, check_choice
 from alu.modes import evaluating
-from alu.purifiers.base import GRAD_MODES, GradMode, Purifier, Traits, replace
+from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits, replace
 from alu.purifiers.filters import Identity
 
 Reference = Literal["input", "reconstruction"]
@@ -111,8 +111,15 @@ class Defense(nn.Module):
             )
         return logits
 
-    def evidence(self, images: Tensor) -> Evidence:
+    def evidence(self, images: Tensor, output: Purification | None = None) -> Evidence:
         """Purified images and the logits before and after, with the gradient of `grad_mode`.
+
+        Parameters
+        ----------
+        images : Tensor
+            [N, C, H, W] in [0, 1].
+        output : Purification, optional
+            What the purifier gave for these images, where that is known already: two readings can share it.
 
         Examples
         --------
@@ -126,9 +133,11 @@ class Defense(nn.Module):
         with evaluating(self, self.classifier), torch.inference_mode(False), full_precision(images):
             images = images.clone() if images.is_inference() else images
             with torch.set_grad_enabled(wants_gradient):
-                output = self.purifier.purify(images, self.grad_mode, reconstruct=self.reference == "reconstruction")
-                pre = self.logits(images if output.reconstruction is None else output.reconstruction)
-                return Evidence(images, output.purified, pre, self.logits(output.purified))
+                compared = self.reference == "reconstruction"
+                if output is None:
+                    output = self.purifier.purify(images, self.grad_mode, reconstruct=compared)
+                before = output.reconstruction if compared and output.reconstruction is not None else images
+                return Evidence(images, output.purified, self.logits(before), self.logits(output.purified))
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π.

@@ -15,8 +15,8 @@ from alu.attacks import PGD
 from alu.data import Dataset
 from alu.detectors import LogitPeak
 from alu.evaluation.harmless import HARMLESS
-from alu.evaluation.intervals import Share
 from alu.purifiers import PCA, Blur, LatentVAE
+from alu.stats import Share
 from alu.training.fitted import Fitted, HarmfulDefenseError, Row, measure
 from alu.training.fitting import Plan, fit
 from tests.conftest import SmoothClassifier

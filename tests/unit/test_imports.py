@@ -20,7 +20,7 @@ LEVELS = [
     {"loading"},
     {"evaluation", "report", "integrations"},
     {"training"},
-    {"experiments"},
+    {"experiments", "paper"},
     {"cli"},
 ]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
@@ -83,6 +83,18 @@ def test_help_does_not_import_torch() -> None:
         "for words in ([], ['demo'], ['data'], ['fit'], ['merge'], ['predict'], ['report'], ['train']):\n"
         "    assert CliRunner().invoke(app, [*words, '--help']).exit_code == 0, words\n"
         "print(sorted({'torch', 'numpy', 'PIL', 'lightning_fabric'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_results_of_the_paper_are_listed_and_shown_without_torch() -> None:
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom alu.cli import app\n"
+        "done = CliRunner().invoke(app, ['reproduce', 'list'])\nassert done.output.startswith('table1 '), done.output\n"
+        "import alu.paper.page\nfrom alu.paper.store import Results\n"
+        "assert 'table1' in alu.paper.page.markdown(Results()) and alu.paper.page.html(Results())\n"
+        "print(sorted({'torch', 'numpy', 'PIL'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from alu.evaluation.intervals import Share
+    from alu.stats import Share
     from alu.training.fitted import Fitted
 
 WIDE = 135
@@ -43,7 +43,7 @@ def print_measured(fitted: Fitted) -> None:
 
 def _intervals(fitted: Fitted, wide: bool) -> str:
     """How far a share may be off, where there is no room to say it of each."""
-    from alu.evaluation.intervals import Share
+    from alu.stats import Share
 
     if wide:
         return "In brackets the 95 % interval."

@@ -40,7 +40,7 @@ def reproduce(
     To measure everything yourself choose another --out. Ends with 3 if a cell is empty because a
     model has not been trained or a data set is missing.
     """
-    from alu.experiments.catalog import EXPERIMENTS, find
+    from alu.paper.catalog import EXPERIMENTS, find
 
     if name == "list":
         for experiment in EXPERIMENTS.values():
@@ -51,10 +51,9 @@ def reproduce(
         raise UsageError("--only chooses among the cells of one experiment; it was given with all. Name one.")
     folder = out or Path("results") / ("quick" if quick else "")
     hold(folder)
-    from alu.experiments.running import reproduce as run
-    from alu.report.paper.page import write
-    from alu.report.paper.results import Results
-    from alu.report.paper.said import said
+    from alu.paper.page import text, write
+    from alu.paper.running import run
+    from alu.paper.store import Results
 
     where, empty = checked_device(device), False
     try:
@@ -65,7 +64,7 @@ def reproduce(
                     experiment, folder / f"{experiment.name}.json", quick=quick, seed=seed, device=where, root=root,
                     fresh=fresh, only=only, watch=watch,
                 )  # fmt: skip
-            sys.stdout.write(said(Results.open(folder), experiment.name) + "\n")
+            sys.stdout.write(text(Results.open(folder), experiment.name) + "\n")
             _say_kept(before, result, folder)
             empty = empty or any("absent" in cell for key, cell in result["cells"].items() if fnmatchcase(key, only))
     except KeyboardInterrupt as error:

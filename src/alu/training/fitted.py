@@ -15,8 +15,8 @@ from alu.data.dataset import Dataset
 from alu.defense import Defense
 from alu.errors import AluError, NoGradientError
 from alu.evaluation.harmless import counts, harmless_rows
-from alu.evaluation.intervals import Share
 from alu.purifiers import PCA, LatentVAE
+from alu.stats import Share
 from alu.training.memory import at_once
 
 Watcher = Callable[[str, int, int], None]

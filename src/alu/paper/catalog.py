@@ -1,0 +1,30 @@
+"""Every experiment that `alu reproduce` knows, in the order of the paper. No torch here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from alu.errors import UsageError, nearest
+from alu.paper.base import Experiment
+from alu.paper.claims import Claim, Verdict
+from alu.paper.store import Results
+
+MODULES = (
+    "table1", "table2", "table3", "histogram", "learning_rate", "iterations", "timing", "logit_change", "features",
+    "convergence", "pattern_cost", "one_step", "bpda", "artefacts", "threats", "each_attack", "whole_suite",
+)  # fmt: skip
+_EVERY: list[Experiment[Any]] = [import_module(f"alu.paper.{module}").EXPERIMENT for module in MODULES]
+EXPERIMENTS = {experiment.name: experiment for experiment in _EVERY}
+
+
+def find(name: str) -> Experiment[Any]:
+    """The experiment of this name."""
+    if name not in EXPERIMENTS:
+        raise UsageError(f"There is no experiment {name!r}. {nearest(name, [*EXPERIMENTS, 'all', 'list'])}")
+    return EXPERIMENTS[name]
+
+
+def verdicts(results: Results) -> list[tuple[Claim, Verdict]]:
+    """Every claim of the paper with what became of it."""
+    return [pair for experiment in EXPERIMENTS.values() for pair in experiment.verdicts(results)]

@@ -1,0 +1,246 @@
+"""table3: Unified ALU beside other test-time methods; those that are not implemented here yet are named."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from alu.paper import published, store, table2, views
+from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
+from alu.paper.claims import Verdict, ahead, best_reading, better, by_attacker, claim
+from alu.paper.store import ALU_READINGS, ON_F, Measured, Reading, Results, answer, both, incomplete, ones, standing
+from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
+from alu.stats import mean
+
+
+class Images(StrEnum):
+    """Clean images, and the same attacked on the classifier and through the purifier."""
+
+    CLEAN = "clean"
+    PGD_ON_F = f"pgd-20 {ON_F}"
+    PGD_THROUGH = "pgd-20 through"
+    AUTOATTACK_ON_F = f"autoattack {ON_F}"
+    AUTOATTACK_THROUGH = "autoattack through"
+
+    @property
+    def heading(self) -> str:
+        """The name as a reader writes it."""
+        words = self.replace("pgd", "PGD").replace("autoattack", "AutoAttack")
+        return f"{words} the purifier" if self.through else words
+
+    @property
+    def through(self) -> bool:
+        """Whether the attack goes through the purifier."""
+        return self.endswith("through")
+
+
+ADAPTIVE = "adaptive"
+"""The column of the adaptive suite."""
+OWN = "Unified ALU"
+OWN_INPUT = f"{OWN}, input reading"
+AT, UNIFIED, STANDARD = "cifar10-at", "cifar10-unified", "cifar10-standard"
+ROWS: dict[str, tuple[System, Reading]] = {
+    OWN: (System(UNIFIED, "cifar10-vae"), Reading.RECONSTRUCTION),
+    OWN_INPUT: (System(UNIFIED, "cifar10-vae"), Reading.INPUT),
+    "Unified, purified only": (System(UNIFIED, "cifar10-vae"), Reading.PURIFIED),
+    "Adversarial training alone": (System(AT, "none"), Reading.PURIFIED),
+    "Anti-Adversary": (System(AT, "anti-adversary"), Reading.PURIFIED),
+    "Hedge Defense": (System(AT, "hedge"), Reading.PURIFIED),
+    "AWP": (System("cifar10-awp", "none"), Reading.PURIFIED),
+    "PCA-500 + ALU": (System(STANDARD, "cifar10-pca"), Reading.INPUT),
+    "Blur + ALU": (System(STANDARD, "blur"), Reading.INPUT),
+}
+ROBUST = (AT, "cifar10-awp")
+"""Not in the quick form: AutoAttack alone takes longer than five minutes on what withstands it."""
+NO_AUTOATTACK_THROUGH = ("Anti-Adversary", "Hedge Defense")
+"""AutoAttack's thousands of steps through many steps of a classifier's own gradient are out of reach here."""
+
+
+class Key(store.Key, experiment="table3"):
+    """A method on images, or under the adaptive suite."""
+
+    row: str
+    column: Images | str
+
+
+def cells(sizes: Sizes) -> list[Cell[Key]]:
+    """Clean, PGD-20 and AutoAttack on the classifier and through the purifier, and the adaptive union."""
+    listed = []
+    for row, (system, _) in ROWS.items():
+        if system.classifier in ROBUST and not sizes["robust"]:
+            continue
+        for images in Images:
+            if images is not Images.AUTOATTACK_THROUGH or row not in NO_AUTOATTACK_THROUGH:
+                listed.append(Cell(Key(row, images), system.needs))
+        listed.append(Cell(Key(row, ADAPTIVE), system.needs, SUITE))
+    return listed
+
+
+def measure(bench: Workbench, key: Key) -> Measured:
+    """The answers to clean or attacked images, or what the adaptive suite leaves."""
+    from alu.attacks import with_grad_mode
+    from alu.loading import GUIDED
+
+    (system, reading), column = ROWS[key.row], key.column
+    bare = system.purifier == "none"
+    if not isinstance(column, Images):
+        # A classifier alone meets the suite for classifiers, which has targeted APGD where others have the rest.
+        return bench.union(bench.target(system, Reading.BARE if bare else reading), bench.test_images("adaptive"))
+    images = bench.test_images("hard" if column.startswith("autoattack") else "n")
+    if column is not Images.CLEAN:
+        model: Any = bench.classifier(system.classifier)
+        # Images attacked on f, or through no purifier, are the same for every row of a classifier.
+        name = f"{column.replace('through', ON_F)} of {system.classifier}"
+        if column.through and not bare:
+            name = f"{column}, {system.purifier} of {system.classifier}"
+            # A purifier that follows the classifier's gradient has no stand-in but the image itself: for it the
+            # gradient is taken at what is handed out (BPDA).
+            guided = system.purifier in GUIDED
+            deployed = bench.defense(system, Reading.PURIFIED)
+            model = with_grad_mode(deployed, "bpda") if guided else bench.surrogate(system)
+        images = bench.attacked(name, images, bench.attack(column.split(" ")[0]), model)
+    return bench.answers(system, images)
+
+
+def path_of(row: str) -> tuple[str, ...]:
+    """Where a row's answer stands in a cell."""
+    _, reading = ROWS[row]
+    return (reading, "alu") if reading in ALU_READINGS else ("purified",)
+
+
+def left_of(results: Results, row: str) -> str:
+    """What stands of a method under the adaptive suite, and under the table's own attacks on the same images."""
+    columns = [results.get(Key(row, images)) for images in Images]
+    return standing(results.need(Key(row, ADAPTIVE)), (answer(cell, *path_of(row)) for cell in columns if cell))
+
+
+NOT_IMPLEMENTED = ("Reverse attack (Mao 2021)", "SOAP (Shi 2021)", "ADP (Yoon 2021)", "Long-run EBM (Hill 2021)")
+STARS = (
+    "Figures that the paper marks with a star (all of Hedge, AWP, SOAP, ADP, and the PGD-20 of the long-run EBM) are "
+    "from other papers, most of them under attackers who knew less; AWP is a way of training. This is not a ranking."
+)
+TOGETHER = (
+    "Every attack together: this table's attacks and the adaptive suite, budget quick. AutoAttack through "
+    "Anti-Adversary and Hedge is out of reach here: each of their answers takes several gradients of the classifier. "
+    "Hedge is random: its columns show one draw, and every attack together counts the worst of ten."
+)
+
+
+def view(results: Results) -> list[Panel]:
+    """The rows that exist here, in both protocols, and those that do not yet."""
+    rows: list[list[str]] = []
+    strict: list[list[str]] = []
+    means, dots = "", []
+    known = [row for row in ROWS if any(results.record(Key(row, column)) for column in (*Images, ADAPTIVE))]
+    for row in known:
+        columns, path = {images: results.get(Key(row, images)) for images in Images}, path_of(row)
+        every, why = list(columns.values()), results.why_empty(Key(row, Images.CLEAN))
+        paper = published.TABLE3.get(row)
+        if paper:
+            rows.append([f"{row}: the paper", *_paper_row(paper, row == OWN)])
+        rows.append([f"{row}: here", *(views.paper_protocol(every, *path) if any(every) else [why])])
+        union = results.get(Key(row, ADAPTIVE))
+        together = percent(left_of(results, row)) + incomplete(union) if union else "–"
+        strict.append([row, *([*views.standard_protocol(every, *path), together] if columns[Images.CLEAN] else [why])])
+        means += _over_draws(row, union)
+        pgd = [columns[images] for images in (Images.PGD_ON_F, Images.PGD_THROUGH)]
+        if all(pgd):
+            easy = both(*(answer(cell or {}, *path) for cell in pgd))
+            dots.append(dot("PGD-20", ones(easy), Colour.BLUE, row, paper[1] if paper else None))
+        if union:
+            dots.append(dot("every attack", ones(left_of(results, row)), Colour.RED, row))
+    rows += [
+        [f"{name}: the paper, not implemented here yet", *_paper_row(published.TABLE3[name])]
+        for name in NOT_IMPLEMENTED
+    ]
+    legend = [
+        ("the paper", Colour.GREY), ("here, PGD-20 on f and through the purifier (paper protocol)", Colour.BLUE),
+        ("here, every attack together (standard protocol)", Colour.RED),
+    ]  # fmt: skip
+    header = ["", *(images.heading for images in Images)]
+    title = "CIFAR-10: right clean and attacked, percent (standard protocol)"
+    return [
+        *dot_chart("CIFAR-10: test-time methods", dots, legend),
+        Table("CIFAR-10: right answers, percent (paper protocol)", header, rows, STARS),
+        Table(title, [*header, "every attack together"], strict, TOGETHER + means),
+        _elsewhere(results),
+    ]
+
+
+def _paper_row(numbers: tuple[float | None, float | None, float | None], through: bool = False) -> list[str]:
+    """Clean, PGD-20 and AutoAttack of the paper, which attacks its own method through the VAE."""
+    clean, pgd, hard = map(views.paper_number, numbers)
+    return [clean, "–", pgd, "–", hard] if through else [clean, pgd, "–", hard, "–"]
+
+
+def _over_draws(row: str, union: Measured | None) -> str:
+    """What the mean draw of a random method answers, beside the worst one."""
+    if union is None or "right draws" not in union:
+        return ""
+    clean, least = (percent(mean(union["right draws"][when])) for when in ("clean", "adaptive"))
+    return (
+        f" {row}, average of ten draws, percent: {clean} right clean, and at most {least} under every attack of the "
+        "suite; an image that one draw gets wrong is not attacked further."
+    )
+
+
+def _elsewhere(results: Results) -> Table:
+    """The paper's numbers on the other data sets, and Unified ALU there, which table 2 measures."""
+    sets = ("cifar100", "tiny-imagenet")
+    columns = [column for column in store.Column if column is store.Column.CLEAN or column.through_vae]
+    rows = []
+    for name, known in published.TABLE3_ELSEWHERE.items():
+        numbers = [number for dataset in sets for number in known.get(dataset, (None,) * 3)]
+        rows.append([f"{name}: the paper", *map(views.paper_number, numbers)])
+    cells = [results.get(table2.Key(f"{dataset}-unified", column)) for dataset in sets for column in columns]
+    rows.append([f"{OWN}: here", *views.paper_protocol(cells, "reconstruction", "alu")])
+    header = ["", *(f"{dataset}, {attack}" for dataset in sets for attack in ("clean", "PGD-20", "AutoAttack"))]
+    note = "Ours: reconstruction reading, attacks on f(D(E)); the other methods are measured on CIFAR-10 only."
+    return Table("CIFAR-100 and tiny-ImageNet: right answers, percent (paper protocol)", header, rows, note)
+
+
+OURS = {Reading.RECONSTRUCTION: OWN, Reading.INPUT: OWN_INPUT}
+OTHERS = ("Anti-Adversary", "Hedge Defense", "AWP")
+
+
+@claim("unified ALU outperforms other test-time methods", "It surpasses methods that adapt at test time.")
+def outperforms(results: Results) -> Verdict:
+    """Unified ALU in each reading beside each other method, on the same images. A union of another method that was not
+    measured leaves its comparison open; what the others settle is settled."""
+    figures, stamps, easy, left = [], [], {}, {}
+    for row in (*OURS.values(), *OTHERS):
+        easy[row] = answer(results.need(Key(row, Images.PGD_ON_F)), *path_of(row))
+        union = results.get(Key(row, ADAPTIVE)) if row in OTHERS else results.need(Key(row, ADAPTIVE))
+        left[row] = left_of(results, row) if union else ""
+        stamps.append(incomplete(union or {}))
+        name = f"{OWN}, reconstruction" if row == OWN else row
+        together = percent(left[row]) if union else "not measured"
+        figures.append(f"{name}: PGD-20 on f {percent(easy[row])}, every attack together {together}")
+    statuses = {}
+    for reading, row in OURS.items():
+        oblivious = [better(easy[row], easy[other]) for other in OTHERS]
+        adaptive = [ahead(left[row], left[other]) if left[other] else None for other in OTHERS]
+        statuses[reading] = by_attacker(adaptive, oblivious)
+    rule = (
+        "To hold: better than each by the sign test under all attacks. Against oblivious attackers only: PGD-20 on f."
+    )
+    return best_reading(statuses, figures, rule).unless_incomplete(stamps)
+
+
+EXPERIMENT = Experiment(
+    Key,
+    cells,
+    measure,
+    view,
+    title="Table 3: Unified ALU beside other test-time methods",
+    question="Is it better than other test-time methods when all of them meet the same attackers?",
+    sizes={"calibration": (2_500, 200), "n": (500, 30), "hard": (100, 4), "adaptive": (50, 4), "robust": (1, 0)},
+    differs=(
+        "The paper takes most rows from other papers, on larger networks with more data, and with attackers who knew "
+        "different things. Here all rows meet PGD-20 on f and through the purifier, and an adaptive suite; a bare "
+        "classifier meets the suite for classifiers. Anti-Adversary and Hedge run on our own robust classifier."
+    ),
+    why="AutoAttack and the adaptive suite take most of the time; see table 2.",
+    leaves_out="Left out: robust classifiers, on which AutoAttack alone takes longer than five minutes.",
+    claims=(outperforms,),
+)

@@ -1,0 +1,81 @@
+"""Write what the repository says from its results and cards: claims, bundled models, the README's summary, the page.
+
+python tools/write_documents.py [ROOT]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from alu.errors import AluError, StorageError, UsageError
+from alu.paper import table2, threats
+from alu.paper.catalog import verdicts
+from alu.paper.page import by_status, html, markdown
+from alu.paper.store import Results
+from alu.paper.views import Table
+from alu.report import page, zoo
+
+PICTURE = """Table 2 on CIFAR-10, percent right: ALU as the paper reports it (grey), here under the same attack (blue,
+paper protocol), here under every attack together (red, standard protocol), and the classifier without ALU under both
+(black).
+
+![ALU on CIFAR-10: the paper, and what was measured here](docs/table2.svg)"""
+BEGIN, END = "<!-- from results: begin -->", "<!-- from results: end -->"
+
+
+def documents(root: Path) -> dict[str, str]:
+    """What each generated file of a checkout should hold, by its path below `root`."""
+    results = Results.open(root / "results")
+    return {
+        "docs/claims.md": markdown(results),
+        "docs/table2.svg": table2.summary(results),
+        "docs/zoo.md": zoo.markdown(),
+        "README.md": _between_marks(root / "README.md", summary(results)),
+        "results/paper.html": html(results),
+    }
+
+
+def summary(results: Results) -> str:
+    """The README's part: the threat-model card, and what became of the claims."""
+    lines = []
+    if "threats" in results.experiments:
+        card = threats.card(results)
+        lines += [f"{card.title}:", "", *_markdown(card), ""]
+    groups, total = "; ".join(by_status(results)), len(verdicts(results))
+    lines.append(f"Of {total} claims of the paper: {groups} ([each with its evidence](docs/claims.md)).")
+    if "table2" in results.experiments:
+        lines += ["", PICTURE]
+    return "\n".join(lines)
+
+
+def _markdown(table: Table) -> list[str]:
+    rows = [list(table.header), ["---"] * len(table.header), *map(list, table.rows)]
+    return ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _between_marks(path: Path, text: str) -> str:
+    """A file's text with the part between the marks replaced."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise StorageError(f"{path} has no lines {BEGIN} and {END}; the summary goes between them.")
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def main(words: list[str]) -> None:
+    """Write below the folder that is named, or here; errors are one sentence on standard error."""
+    root = Path(words[0] if words else ".")
+    try:
+        if not (root / "results").is_dir() or not (root / "README.md").is_file():
+            raise UsageError(f"{root.resolve()} is no checkout of alu: it has no README.md beside a folder results.")
+        for name, text in documents(root).items():
+            page.write(root / name, text)
+            sys.stdout.write(f"{root / name}\n")
+    except AluError as error:
+        sys.stderr.write(f"alu: {error}\n")
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

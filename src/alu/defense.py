@@ -116,8 +116,6 @@ class Defense(nn.Module):
 
         Parameters
         ----------
-        images : Tensor
-            [N, C, H, W] in [0, 1].
         output : Purification, optional
             What the purifier gave for these images, where that is known already: two readings can share it.
 

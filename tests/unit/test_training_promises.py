@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -275,7 +276,7 @@ def test_weights_are_on_their_device_before_anything_is_made_of_them(monkeypatch
         devices.extend(weight.device.type for weight in model.parameters())
         raise Killed
 
-    monkeypatch.setattr(loop, "_fabric", lambda _: Elsewhere())
+    monkeypatch.setattr(loop, "_launched", lambda _: nullcontext(Elsewhere()))
     monkeypatch.setattr(loop, "_optimizer", seen)
     with pytest.raises(Killed):
         train(small_run(None))

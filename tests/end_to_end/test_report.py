@@ -143,18 +143,92 @@ def test_the_page_opens_in_a_browser_without_a_word(place: Path, tmp_path: Path)
     document, console = opened(tmp_path / "page.html")
     assert console == []
     assert document.count("data-key=") == text.count("data-key=")
+    assert '<p class="filter" hidden="">' not in document, "the script ran"
     # A page with a fault is heard, so that silence means something.
     (tmp_path / "faulty.html").write_text(text.replace("</body>", "<script>nothing()</script></body>"))
     assert opened(tmp_path / "faulty.html")[1]
+
+
+def after(page: Path, script: str) -> str:
+    """What a browser shows of a page on which this script ran, behind the page's own."""
+    changed = page.with_name("changed.html")
+    text = page.read_text(encoding="utf-8")
+    changed.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+    document, console = opened(changed)
+    assert console == []
+    return document
+
+
+def rows(document: str, anchor: str) -> list[tuple[str, bool]]:
+    """The first words of each row of the first table behind an anchor, and whether it is hidden."""
+    body = document.split(f'id="{anchor}"')[1].split("<tbody>")[1].split("</tbody>", maxsplit=1)[0]
+    found = re.findall(r"<tr([^>]*)><td>(.*?)</td>", body, re.S)
+    return [(re.sub(r"<[^>]+>", " ", label).split("  ")[0].strip(), "hidden" in given) for given, label in found]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian's package chromium), which is not installed")
+def test_tables_are_sorted_by_their_titles_and_filtered_by_knowledge(place: Path, tmp_path: Path) -> None:
+    result = Result.load(place / "result.json")
+    result.attacks[1].notes = ["a warning"]
+    for record, seconds in zip(result.attacks, (30.0, 100.0, 9.0, 4.0, 2.0, 1.0), strict=True):
+        record.seconds = seconds
+    result.save(tmp_path / "result.json")
+    assert alu(place, "report", tmp_path / "result.json", "--out", tmp_path / "page.html").code == 0
+    names = [(name, False) for name, _ in rows((tmp_path / "page.html").read_text(), "result-0-attacks")]
+    assert names[:4] == [("fgsm", False), ("pgd-20", False), ("", False), ("surrogate pgd-20", False)]
+    last = names[5:]  # not run: without figures
+    click = """
+        const table = document.querySelector("#result-0-attacks ~ .wide table");
+        const title = [...table.querySelectorAll("tr.columns th")].find((one) => one.textContent === "seconds");
+        const press = () => title.querySelector("button").click();
+    """
+    document = after(tmp_path / "page.html", click + "press();")
+    order = [("pgd-20", False), ("", False), ("fgsm", False), ("surrogate pgd-20", False), ("decoy", False)]
+    assert rows(document, "result-0-attacks") == order + last, "the highest first, a remark behind its row"
+    assert document.count('<th scope="col" aria-sort="descending"><button type="button">seconds</button></th>') == 1
+    document = after(tmp_path / "page.html", click + "press(); press();")
+    order = [("decoy", False), ("surrogate pgd-20", False), ("fgsm", False), ("pgd-20", False), ("", False)]
+    assert rows(document, "result-0-attacks") == order + last, "what has no figure stays last"
+    assert rows(after(tmp_path / "page.html", click + "press(); press(); press();"), "result-0-attacks") == names
+    choose = """
+        const filter = document.querySelector(".filter"), choice = filter.querySelector("select");
+        choice.value = "oblivious";
+        choice.dispatchEvent(new Event("change"));
+        document.title = `${filter.hidden} ${filter.querySelector("[role=status]").textContent}`;
+    """
+    document = after(tmp_path / "page.html", choose)
+    shown = [name for name, hidden in rows(document, "result-0-attacks") if not hidden]
+    assert shown == ["fgsm", "pgd-20", ""]
+    assert "<title>false rows shown: 2</title>" in document
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian's package chromium), which is not installed")
+def test_arrow_keys_tell_what_the_points_of_a_chart_stand_for(place: Path, tmp_path: Path) -> None:
+    assert alu(place, "report", "result.json", "--out", tmp_path / "page.html").code == 0
+    keys = """
+        const drawing = document.querySelector('svg[aria-label="Correct answers against eps"]');
+        const tip = document.querySelector(".tip"), heard = [tip.hidden];
+        for (const key of ["ArrowRight", "ArrowRight", "Escape"]) {
+          drawing.dispatchEvent(new KeyboardEvent("keydown", { key }));
+          heard.push(tip.hidden || tip.textContent);
+        }
+        document.title = `${drawing.tabIndex} ${JSON.stringify(heard)}`;
+    """
+    title = re.search(r"<title>(.*?)</title>", after(tmp_path / "page.html", keys))
+    assert title is not None
+    first, second = "Direct-20, eps 0.007843: 20 of 32 correct", "Direct-20, eps 0.01569: 9 of 32 correct"
+    assert title[1] == f'0 [true,"{first}","{second}",true]'
 
 
 TELL_WIDTH = "<script>document.title = `${document.documentElement.scrollWidth} of ${window.innerWidth}`</script>"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian's package chromium), which is not installed")
-def test_the_page_of_the_paper_is_no_wider_than_its_window(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "results" / "paper.html").read_text(encoding="utf-8")
-    (tmp_path / "page.html").write_text(text.replace("</body>", f"{TELL_WIDTH}</body>"), encoding="utf-8")
-    title = re.search(r"<title>(\d+) of (\d+)</title>", opened(tmp_path / "page.html")[0])
-    assert title is not None
-    assert int(title[1]) <= int(title[2]), "something does not wrap"
+def test_no_page_is_wider_than_its_window(place: Path, tmp_path: Path) -> None:
+    assert alu(place, "report", "result.json", "shard0.json", "--out", tmp_path / "report.html").code == 0
+    for page in (Path(__file__).parents[2] / "results" / "paper.html", tmp_path / "report.html"):
+        text = page.read_text(encoding="utf-8")
+        (tmp_path / "page.html").write_text(text.replace("</body>", f"{TELL_WIDTH}</body>"), encoding="utf-8")
+        title = re.search(r"<title>(\d+) of (\d+)</title>", opened(tmp_path / "page.html")[0])
+        assert title is not None
+        assert int(title[1]) <= int(title[2]), f"{page.name}: something does not wrap"

@@ -114,7 +114,7 @@ def attack(index: int, result: Result, record: AttackRecord, detector: bool) -> 
         found |= bounded(f"{key}/flagged", metrics.flagged(record.judged), n=False)
     if record.whole:
         found |= bounded(f"{key}/paper", metrics.paper(result, record), n=False)
-        found |= bounded(f"{key}/alone", metrics.alone(result, record), n=False)
+        found |= bounded(f"{key}/standard", metrics.alone(result, record), n=False)
     return found
 
 
@@ -180,7 +180,7 @@ def findings(result: Result) -> Figures:
     if rejected.count:
         found |= percent("rejected", rejected)
     if resisted != robust:
-        found |= bounded("resisted", resisted, n=False) | percent("turned", rejected)
+        found |= bounded("resisted", resisted, n=False) | percent("clean_rejected", rejected)
     if result.detection:
         found |= counted("alarms", Share(sum(result.clean.flagged), len(result.labels)))
         found |= counted("flagged/most", max(flags, key=lambda share: share.value))
@@ -188,7 +188,7 @@ def findings(result: Result) -> Figures:
     if result.diagnostics:
         found |= whole("passed", sum(item.verdict == "passed" for item in result.diagnostics))
         found |= whole("diagnostics", len(result.diagnostics))
-    return {f"found/{key}": value for key, value in found.items()}
+    return {f"findings/{key}": value for key, value in found.items()}
 
 
 def expected(result: Result, index: int = 0) -> Figures:

@@ -23,6 +23,11 @@ class Page(HTMLParser):
     text: str = ""
     stack: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
+    @property
+    def line(self) -> str:
+        """The text with single spaces."""
+        return " ".join(self.text.split())
+
     def __post_init__(self) -> None:
         super().__init__()
 
@@ -53,7 +58,7 @@ class Page(HTMLParser):
         self.stack.pop()
 
     def handle_data(self, data: str) -> None:
-        if any(tag in ("style", "svg") for tag, _ in self.stack):
+        if any(tag in ("style", "script", "svg") for tag, _ in self.stack):
             return
         self.text += data
         given = self.stack[-1][1] if self.stack else {}

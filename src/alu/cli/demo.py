@@ -21,7 +21,7 @@ def demo(
     from dataclasses import asdict
 
     from alu.cli.stages import stages
-    from alu.experiments.demo import run_demo
+    from alu.demo import run_demo
     from alu.report.demo import write_page
     from alu.storage import write_json
 
@@ -41,16 +41,16 @@ def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from alu.report.demo import COLUMNS, cell, verdict
+    from alu.report.demo import COLUMNS, row_title, terminal_cell, verdict
 
-    title = f"Right answers in % [95 % interval], CIFAR-10, n = {result['setting']['n']}, L∞ 8/255"
-    table = Table("", *(title for _, title in COLUMNS), title=title)
+    title = f"Correct answers in % [95 % interval], CIFAR-10, n = {result['setting']['n']}, L∞ 8/255"
+    table = Table("", *COLUMNS.values(), title=title)
     for row in result["rows"]:
-        table.add_row(row["name"], *(cell(row, column) for column, _ in COLUMNS))
+        table.add_row(row_title(row), *(terminal_cell(row, column) for column in COLUMNS))
     console = Console()
     console.print(table)
     console.print(
-        "PGD-20 does not know the defence: ALU reads the true label back. The decoy is the same attack called with a "
-        "wrong label: ALU then names that label. The last column differentiates through the VAE.",
+        "PGD-20 does not know the defence: ALU recovers the true label. The same attack called with a wrong label (a "
+        "decoy) makes ALU answer that label. The last attack differentiates through the VAE.",
     )
     console.print(verdict(result), style="bold", highlight=False)

@@ -7,7 +7,7 @@ from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
 from alu.paper.claims import Finding, Verdict, ahead, at_least, best_reading, by_attacker, claim, compared, gain
 from alu.paper.store import ALU_READINGS, Adaptive, Column, Measured, Reading, Results, answer, incomplete, ones
 from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
-from alu.report.dots import Dot, alone, dots
+from alu.report.charts import Dot, alone, dots
 
 DATASETS = ("cifar10", "cifar100", "tiny-imagenet")
 METHODS = {

@@ -9,8 +9,7 @@ from enum import StrEnum
 from html import escape
 
 from alu.paper.store import NOT_YET, Measured, answer, both, ones
-from alu.report.charts import chart
-from alu.report.dots import Dot, dots
+from alu.report.charts import Dot, chart, dots
 from alu.report.page import table
 from alu.stats import Estimate, Share
 

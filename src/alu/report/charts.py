@@ -1,4 +1,8 @@
-"""Small charts as inline SVG: logit bars, histograms, lines and clouds of points."""
+"""Small charts as inline SVG: logit bars, histograms, lines, clouds of points, and shares one below the other.
+
+Colours are written as attributes, so that a drawing can stand alone in a file. On a page the style sheet sets the ink,
+the background and the colours of bars anew, so that they fit a dark page too; all others are its variables (COLOURS).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,18 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from alu.report.axes import Axes, Scale, linear, shares
+from alu.report.axes import Axes, Scale, linear
+from alu.report.figures import Part
+from alu.stats import Share
 
 INK = "#1c2430"
+GREY = "#a9b0bb"
+"""The colour of what others published."""
+COLOURS = {level: f"var(--{level})" for level in ("clean", "oblivious", "surrogate", "adaptive")}
+"""One colour for clean images and one for each attacker, in every chart of a page."""
+OTHER = "var(--other)"
+ROW, GAP, WIDTH, LEFT, RIGHT, FOOT = 22, 10, 840, 320, 250, 22
+"""The measures of `dots`."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,16 @@ class Mark:
     y: float
     says: str
     ends: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing with its title, its legend (name, colour) and a remark below it."""
+
+    title: str
+    drawing: str
+    legend: Sequence[tuple[str, str]] = ()
+    note: Sequence[Part] = ()
 
 
 def chart(title: str, drawing: str, legend: Sequence[tuple[str, str]] = (), note: str = "") -> str:
@@ -81,14 +104,14 @@ def histogram(
     top = max(values[int(0.98 * (len(values) - 1))], *([] if threshold is None else [1.25 * threshold]))
     x = linear(min(0.0, values[0]), top or 1.0, 6)
     counts = {group.name: _counts(group.values, x, bins) for group in groups}
-    peak = max(max(found) / len(group.values) for group in groups for found in (counts[group.name],))
+    peak = max(max(counts[group.name]) / len(group.values) for group in groups)
     y = Scale(0.0, peak, tuple((tick, f"{100 * tick:g} %") for tick, _ in linear(0.0, peak, 4).ticks))
     axes = Axes(x, y, "suspicion score (last bin: this and above)", "share of images", width=720, height=280)
     parts, step = [], (x.high - x.low) / bins
     for group in groups:
         points = [axes.at(x.low, 0)]
-        for index, found in enumerate(counts[group.name]):
-            height = found / len(group.values)
+        for index, number in enumerate(counts[group.name]):
+            height = number / len(group.values)
             points += [axes.at(x.low + index * step, height), axes.at(x.low + (index + 1) * step, height)]
         points.append(axes.at(x.high, 0))
         parts.append(
@@ -113,10 +136,10 @@ def histogram(
 
 
 def _counts(values: Sequence[float], x: Scale, bins: int) -> list[int]:
-    found = [0] * bins
+    counts = [0] * bins
     for value in values:
-        found[min(int(bins * x.place(value)), bins - 1)] += 1
-    return found
+        counts[min(int(bins * x.place(value)), bins - 1)] += 1
+    return counts
 
 
 def lines(axes: Axes, label: str, drawn: Sequence[Line], upright: float | None = None, named: str = "") -> str:
@@ -143,33 +166,33 @@ def lines(axes: Axes, label: str, drawn: Sequence[Line], upright: float | None =
 
 def _names(axes: Axes, drawn: Sequence[Line], where: str) -> list[str]:
     """Each line's name, pushed down or up where two would overlap."""
-    found = []
+    wanted = []
     for line in drawn:
         if where == "mark" and line.marks:
             # Below and right of it: there no line runs that can only rise.
-            found.append((axes.down(line.marks[-1].y) + 13, axes.across(line.marks[-1].x) + 8, line))
+            wanted.append((axes.down(line.marks[-1].y) + 13, axes.across(line.marks[-1].x) + 8, line))
         elif where == "end" and line.points:
-            found.append((axes.down(line.points[-1][1]), float(axes.width - axes.right + 8), line))
-    found.sort(key=lambda row: row[0])
+            wanted.append((axes.down(line.points[-1][1]), float(axes.width - axes.right + 8), line))
+    wanted.sort(key=lambda row: row[0])
     height, floor = 15.0, axes.height - axes.bottom - 6.0
     places: list[float] = []
-    for y, _, _ in found:
+    for y, _, _ in wanted:
         places.append(max(y, places[-1] + height if places else axes.top + 4.0))
     for number in reversed(range(len(places))):  # what was pushed out below comes back up
         places[number] = min(places[number], floor - height * (len(places) - 1 - number))
     return [
         f'<text class="name" x="{x:.1f}" y="{place + 4:.1f}" style="fill:{line.colour};font-weight:600;'
-        f'paint-order:stroke;stroke:#fff;stroke-width:4px">{escape(line.name)}</text>'
-        for place, (_, x, line) in zip(places, found, strict=True)
+        f'paint-order:stroke;stroke:var(--page);stroke-width:4px">{escape(line.name)}</text>'
+        for place, (_, x, line) in zip(places, wanted, strict=True)
     ]
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """The same points, joined level first and then upright."""
-    made = list(points[:1])
+    stairs = list(points[:1])
     for (_, before), (x, y) in pairwise(points):
-        made += [(x, before), (x, y)]
-    return made
+        stairs += [(x, before), (x, y)]
+    return stairs
 
 
 def _mark(axes: Axes, mark: Mark, colour: str) -> str:
@@ -185,7 +208,7 @@ def _mark(axes: Axes, mark: Mark, colour: str) -> str:
 
 
 def cloud(axes: Axes, label: str, group: Sequence[tuple[float, float]], colour: str) -> str:
-    """Points, and the diagonal they are judged by; points beyond the frame are rings on it."""
+    """Points, and the diagonal they are compared with; points beyond the frame are rings on it."""
     low, high = max(axes.x.low, axes.y.low), min(axes.x.high, axes.y.high)
     parts = []
     if low < high:
@@ -193,11 +216,84 @@ def cloud(axes: Axes, label: str, group: Sequence[tuple[float, float]], colour: 
         parts.append(f'<polyline points="{ends}" stroke="{INK}" stroke-dasharray="4 3"/>')
     for x, y in group:
         inside = axes.x.low <= x <= axes.x.high and axes.y.low <= y <= axes.y.high
-        look = f'fill="{colour}" fill-opacity=".55"' if inside else f'fill="#fff" stroke="{colour}"'
+        look = f'fill="{colour}" fill-opacity=".55"' if inside else f'class="ring" stroke="{colour}"'
         parts.append(f'<circle cx="{axes.across(x):.1f}" cy="{axes.down(y):.1f}" r="2.4" {look}/>')
     return axes.drawn(label, parts)
 
 
-def accuracy_axes(labels: Scale, x_title: str) -> Axes:
-    """Axes for right answers against something."""
-    return Axes(labels, shares(), x_title, "right answers")
+@dataclass(frozen=True)
+class Dot:
+    """One share with the words left of it; rows of one group stand together under its name.
+
+    theirs: what others published for the same, in grey on the same line.
+    """
+
+    name: str
+    share: Share
+    colour: str
+    group: str = ""
+    theirs: float | None = None
+
+    @property
+    def key(self) -> str:
+        """What the point is found by."""
+        return f"{self.group}: {self.name}" if self.group else self.name
+
+
+def dots(label: str, rows: Sequence[Dot]) -> str:
+    """An SVG with a row for each share, from 0 to 100 %."""
+    below, parts = 0.0, []
+    for number, row in enumerate(rows):
+        if row.group and (not number or row.group != rows[number - 1].group):
+            if number:
+                below += GAP
+                line = below - GAP / 2
+                parts.append(f'<line class="grid" x1="0" x2="{WIDTH}" y1="{line:.1f}" y2="{line:.1f}"/>')
+            parts.append(f'<text class="title" x="2" y="{below + ROW / 2 + 4:.1f}">{escape(row.group)}</text>')
+        parts.append(_dot_row(row, below + ROW / 2))
+        below += ROW
+    scale = []
+    for tick in (0, 25, 50, 75, 100):
+        x = _share_across(tick / 100)
+        scale.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{below:.1f}"/>')
+        scale.append(f'<text x="{x:.1f}" y="{below + FOOT - 6:.1f}" text-anchor="middle">{tick} %</text>')
+    head = f'<svg class="dots" viewBox="0 0 {WIDTH} {below + FOOT:g}" role="img" aria-label="{escape(label)}">'
+    return "".join([head, *scale, *parts, "</svg>"])
+
+
+def _dot_row(row: Dot, y: float) -> str:
+    """The name, the interval, both points, and the figures in words."""
+    low, high = row.share.interval
+    says = f"{100 * row.share.value:.1f} [{100 * low:.1f}, {100 * high:.1f}] n={row.share.n}"
+    theirs = ""
+    if row.theirs is not None:
+        says += f"; paper {100 * row.theirs:.4g}"
+        theirs = _point(row.theirs, y, GREY, f"{row.key}: the paper")
+    return (
+        f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(row.name)}</text>{theirs}'
+        f'<line x1="{_share_across(low):.1f}" x2="{_share_across(high):.1f}" y1="{y:.1f}" y2="{y:.1f}"'
+        f' stroke="{row.colour}" stroke-width="2"/>'
+        + _point(row.share.value, y, row.colour, row.key)
+        + f'<text x="{WIDTH - RIGHT + 14}" y="{y + 4:.1f}">{says}</text>'
+    )
+
+
+def _point(value: float, y: float, colour: str, key: str) -> str:
+    return (
+        f'<circle cx="{_share_across(value):.1f}" cy="{y:.1f}" r="4.5" fill="{colour}" stroke="#fff"'
+        f' data-key="{escape(key)}" data-value="{value!r}"/>'
+    )
+
+
+def standalone(drawing: str) -> str:
+    """The same drawing as a file of its own: with the style that a page would give it, on white."""
+    style = (
+        "<style>text { font: 12px system-ui, sans-serif; fill: #5c6473; } .title { font-weight: 600; fill: #1c2430; } "
+        '.grid { stroke: #dde1e8; }</style><rect width="100%" height="100%" fill="#fff"/>'
+    )
+    head, rest = drawing.split(">", 1)
+    return head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + ">" + style + rest + "\n"
+
+
+def _share_across(value: float) -> float:
+    return LEFT + value * (WIDTH - LEFT - RIGHT)

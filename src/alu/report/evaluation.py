@@ -1,35 +1,32 @@
-"""The evaluation's page: one or several results as one self-contained file."""
+"""The evaluation's page: what each section shows, as plain values; `templates/evaluation.html.j2` holds the words."""
 
 from __future__ import annotations
 
-from html import escape
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from alu.errors import UsageError
-from alu.evaluation.printed import judged, stamps
-from alu.evaluation.result import Result
+from alu.evaluation import metrics
+from alu.evaluation.printed import judged as headline
+from alu.evaluation.printed import stamps
+from alu.evaluation.result import AttackRecord, Diagnostic, Result
+from alu.evaluation.verdicts import Verdict, bare_share, sentence, sentences, verdicts
+from alu.report import evaluation_charts as charts
+from alu.report import evaluation_tables as tables
 from alu.report import page
-from alu.report.bare import bare_section, first_verdicts, verdict_box
-from alu.report.checks import diagnostics, origin
-from alu.report.curves import abstaining, changes, strength
-from alu.report.detection import detection
-from alu.report.examples import examples
-from alu.report.found import found
-from alu.report.harmless import harmless
-from alu.report.tables import attacks, paired, side_by_side, summary
+from alu.report.charts import bars
+from alu.report.figures import FEWEST, Figure, Part, count, number, share
+from alu.stats import Share
 
-STYLE = """
-.verdict { list-style: none; margin: 0 0 1.2rem; padding: 0; }
-.verdict li { max-width: none; padding: .5rem .9rem; margin: .3rem 0; border-left: 6px solid #a9b0bb;
-  background: var(--pale); }
-.verdict li:first-child { font-size: 1.2rem; font-weight: 600; line-height: 1.4; padding: .8rem 1rem; }
-.verdict.several li { font-size: 1rem; font-weight: 400; padding: .5rem .9rem; }
-.verdict .helps { border-color: var(--good); } .verdict .harms { border-color: var(--bad); }
-.verdict .harms:first-child { color: var(--bad); }
-.marked, .marked small { color: var(--bad); } .marked { font-weight: 600; }
-.names td:first-child { min-width: 17rem; } td .few { color: #8a93a3; font-size: .9em; }
-"""
-"""What only this page needs."""
+Context = dict[str, Any]
+ENOUGH = 20
+"""From fewer images the findings conclude nothing about an attack, if another had more."""
+PICTURES = ("clean", "perturbation", "adversarial", "purified")
+MOST_BARS = 10
+OPEN = 2
+"""Examples of each attack that are shown at once; the rest are a click away."""
 
 
 def write(results: list[Result], path: Path | str) -> None:
@@ -42,87 +39,260 @@ def write(results: list[Result], path: Path | str) -> None:
     page.write(Path(path), html(results))
 
 
-def html(results: list[Result]) -> str:
+def html(results: Sequence[Result]) -> str:
     """The page as text."""
-    body: list[str] = []
-    if len(results) > 1:
-        body += [f"<h1>{len(results)} evaluations side by side</h1>", *_compared(results)]
-    for index, result in enumerate(results):
-        body += _chapter(index, result, len(results) > 1)
-    title = judged(results[0]) if len(results) == 1 else "alu: evaluations side by side"
-    return page.page(title, body, STYLE)
+    several = len(results) > 1
+    return page.render(
+        "evaluation.html.j2",
+        title="alu: evaluations side by side" if several else headline(results[0]),
+        comparison=comparison(results) if several else None,
+        chapters=[chapter(index, result, several) for index, result in enumerate(results)],
+    )
 
 
-def _compared(results: list[Result]) -> list[str]:
-    return [
-        first_verdicts(results),
-        '<p class="soft">Shares of images with 95 % Wilson intervals. Which of two is better is decided image by image '
-        "(McNemar's exact test on the images that only one of them keeps right under every attack), not by whether "
-        "intervals overlap.</p>",
-        f'<div class="names">{side_by_side(results)}</div>',
-        "<h2>Pairs on the same images</h2>",
-        f'<div class="names">{paired(results)}</div>',
-    ]
-
-
-def _chapter(index: int, result: Result, numbered: bool) -> list[str]:
-    """All about one result; keys and anchors begin with its number, and among several its title too."""
-    key = f"result-{index}"
-    title = (f"{index + 1}. " if numbered else "") + judged(result)
-    sections = {
-        "attacks": _attacks(key, result),
-        "bare": bare_section(key, result),
-        "harmless": harmless(key, result),
-        "detector": detection(key, result),
-        "strength": strength(key, result),
-        "changes": changes(key, result),
-        "abstain": abstaining(key, result),
-        "images": examples(key, result),
-        "diagnostics": diagnostics(key, result),
-        "origin": origin(key, result),
+def comparison(results: Sequence[Result]) -> Context:
+    """Several results: the verdict on the attacker who knows most for each, all of them as rows, and every pair."""
+    first = [verdict(f"compare/{index}", result)[:1] for index, result in enumerate(results)]
+    return {
+        "count": len(results),
+        "verdict": [{**row, "number": index + 1} for index, rows in enumerate(first) for row in rows],
+        "table": tables.side_by_side(results),
+        "pairs": tables.pairs(results),
     }
-    marks = "".join(f'<span class="stamp">{escape(stamp)}</span>' for stamp in stamps(result))
-    return [
-        f'<header id="{key}">{marks}{verdict_box(key, result)}<h1>{escape(title)}</h1></header>',
-        '<p class="soft">alu · every figure with its number of images and its 95 % Wilson interval</p>',
-        _contents(key, [name for name, parts in sections.items() if parts]),
-        f'<h2 id="{key}-found">What was found</h2>',
-        found(key, result),
-        f'<h2 id="{key}-summary">Summary, standard protocol</h2>',
-        "<p>An image counts as right only if it is answered rightly clean <em>and</em> under every attack of the row. "
-        "Who knows more may also use the attacks of those who know less, so that rows can only fall.</p>",
-        summary(key, result),
-        *(part for parts in sections.values() for part in parts),
-    ]
 
 
-def _attacks(key: str, result: Result) -> list[str]:
-    return [
-        f'<h2 id="{key}-attacks">Every attack</h2>',
-        "<p>Attacks that were given all images are counted in both protocols: in the <strong>paper protocol</strong> "
-        "whatever was answered clean, in the <strong>standard protocol</strong> only where the clean answer was right "
-        "too. The others were given what earlier attacks had left standing, so a share of right answers would say "
-        "nothing about them alone. Beside the defence: what the classifier without any defence, the purifier alone and "
-        "a plain blur answer to the very same images. Only oblivious attacks aim at the bare classifier, and none at "
-        "the blur, so that these columns are no worst case for what they show; the classifier under its own attacks "
-        "has a table of its own.</p>",
-        attacks(key, result),
-    ]
+def chapter(index: int, result: Result, numbered: bool) -> Context:
+    """All about one result; keys and anchors begin with its number, and among several its title too.
+
+    A section without anything to show is None or empty, and left out.
+    """
+    key = f"result-{index}"
+    return {
+        "key": key,
+        "title": (f"{index + 1}. " if numbered else "") + headline(result),
+        "stamps": stamps(result),
+        "verdict": verdict(key, result),
+        "findings": findings(f"{key}/findings", result),
+        "summary": tables.summary(key, result),
+        "attacks": tables.attacks(key, result),
+        "bare": bare(f"{key}/bare", result),
+        "harmless": harmless(f"{key}/harmless", result),
+        "detector": detector(key, result),
+        "strength": charts.strength(key, result),
+        "changes": charts.changes(key, result),
+        "abstain": abstain(key, result),
+        "images": images(key, result),
+        "diagnostics": diagnostics(result),
+        "origin": origin(result),
+    }
 
 
-TITLES = {
-    "attacks": "Every attack",
-    "bare": "Classifier alone",
-    "harmless": "Harmless changes",
-    "detector": "Detector",
-    "strength": "Stronger attacks",
-    "changes": "Logits",
-    "abstain": "Abstaining",
-    "images": "Images",
-    "diagnostics": "Diagnostics",
-    "origin": "Origin",
-}
+def verdict(key: str, result: Result) -> list[Context]:
+    """What the defence changes, a sentence for each attacker; nothing for a bare model."""
+    figures: list[Figure] = []
+
+    def placed(level: str, name: str, value: float, text: str) -> str:
+        figures.append(Figure(f"{key}/verdict/{level}/{name}", value, text))
+        return f"\0{len(figures) - 1}\0"
+
+    def worded(one: Verdict) -> str:
+        return sentence(one, lambda name, value, text: placed(one.level, name, value, text))
+
+    rows = sentences(result, worded)
+    kinds = [one.verdict for one in verdicts(result)]
+    kinds = ["unclear"] * (len(rows) - len(kinds)) + kinds
+    return [{"kind": kind, "parts": _with_figures(row, figures)} for kind, row in zip(kinds, rows, strict=True)]
 
 
-def _contents(key: str, names: list[str]) -> str:
-    return "<nav>" + " ".join(f'<a href="#{key}-{name}">{TITLES[name]}</a>' for name in names) + "</nav>"
+def _with_figures(words: str, figures: Sequence[Figure]) -> list[Part]:
+    """The words with each number between two zero characters replaced by the figure of that number."""
+    return [figures[int(part)] if at % 2 else part for at, part in enumerate(words.split("\0"))]
+
+
+def findings(key: str, result: Result) -> Context:
+    """What the outcomes come to, for sentences."""
+    ran = [record for record in result.attacks if record.judged.images]
+    rejected = metrics.rejected_clean(result)
+    robust, resisted = metrics.robust(result), metrics.resisted(result)
+    idle = sum(not record.failed and not record.judged.images for record in result.attacks)
+    return {
+        "unmet": result.unmet,
+        "sharded": result.shard[1] > 1,
+        "clean": share(f"{key}/clean", metrics.clean(result)),
+        "n": count(f"{key}/n", len(result.labels)),
+        "rejected": share(f"{key}/rejected", rejected) if rejected.count else None,
+        "attacks": count(f"{key}/attacks", sum(not record.failed for record in result.attacks)),
+        "idle": count(f"{key}/idle", idle) if idle else None,
+        "robust": share(f"{key}/robust", robust) if ran else None,
+        "resisted": share(f"{key}/resisted", resisted) if ran and resisted.count != robust.count else None,
+        "clean_rejected": share(f"{key}/clean_rejected", rejected),
+        "strongest": _strongest(f"{key}/most", result, ran),
+        "paper": _range(f"{key}/paper", ran, lambda record: metrics.paper(result, record), ("low", "high")),
+        "beats_clean": _beats_clean(result, ran),
+        "alarms": share(f"{key}/alarms", metrics.flagged(result.clean)),
+        "flagged": _flagged(f"{key}/flagged", result, ran),
+        "diagnostics": count(f"{key}/diagnostics", len(result.diagnostics)) if result.diagnostics else None,
+        "passed": count(f"{key}/passed", sum(item.verdict == "passed" for item in result.diagnostics)),
+        "failed": [item.id for item in result.diagnostics if item.verdict == "failed"],
+    }
+
+
+def _strongest(key: str, result: Result, ran: list[AttackRecord]) -> Context | None:
+    """The attack that broke most, with the images it had: later attacks only see what earlier ones left."""
+    if not ran:
+        return None
+    record = max(ran, key=lambda record: metrics.broken(result, record))
+    broken = metrics.broken(result, record)
+    return {
+        "name": record.name,
+        "knowledge": record.knowledge,
+        "broken": count(f"{key}/broken", broken) if broken else None,
+        "images": count(f"{key}/images", len(record.judged.images)),
+        "whole": record.whole,
+    }
+
+
+def _range(
+    key: str, records: list[AttackRecord], of: Callable[[AttackRecord], Share | None], names: tuple[str, str]
+) -> list[Context]:
+    """The attacks with the lowest and the highest share, or the only one; none where there is none."""
+    rows = [(record.name, given) for record in records if (given := of(record)) is not None]
+    if not rows:
+        return []
+    low, high = min(rows, key=lambda row: row[1].value), max(rows, key=lambda row: row[1].value)
+    ends = {names[0]: low, names[1]: high} if len(rows) > 1 else {names[0]: low}
+    return [{"name": name, "share": share(f"{key}/{end}", given)} for end, (name, given) in ends.items()]
+
+
+def _beats_clean(result: Result, ran: list[AttackRecord]) -> bool:
+    """Whether rule "alu" is better under some attack than without any."""
+    values = [given.value for record in ran if (given := metrics.paper(result, record)) is not None]
+    return len(values) > 1 and max(values) > metrics.clean(result).value and result.subject.get("rule") == "alu"
+
+
+def _flagged(key: str, result: Result, ran: list[AttackRecord]) -> list[Context]:
+    """The attacks that are flagged least and most often; none without a detector."""
+    if not metrics.scores(result.clean):
+        return []
+    scored = [record for record in ran if metrics.scores(record.judged)]
+    scored = [record for record in scored if len(record.judged.images) >= ENOUGH] or scored
+    return _range(key, scored, lambda record: metrics.flagged(record.judged), ("least", "most"))
+
+
+def bare(key: str, result: Result) -> Context | None:
+    """The classifier without the defence, under its own attacks."""
+    if result.bare is None:
+        return None
+    kept, at_most = bare_share(result)
+    return {
+        "name": result.bare.subject["name"],
+        "kept": share(f"{key}/kept", kept, at_most=at_most),
+        "n": count(f"{key}/n", kept.n),
+        "unmet": result.bare.unmet,
+        "table": tables.bare_classifier(key, result.bare),
+    }
+
+
+def harmless(key: str, result: Result) -> Context | None:
+    """What harmless changes cost."""
+    rows = result.detection.get("harmless")
+    if not rows:
+        return None
+    marked = f"{100 * tables.LOSS_MARKED:g}"
+    return {"n": count(f"{key}/n", rows[0]["n"]), "marked": marked, "table": tables.harmless(key, result)}
+
+
+def detector(key: str, result: Result) -> Context | None:
+    """Everything about the detector; nothing where there is none."""
+    negative = metrics.scores(result.clean)
+    if not negative:
+        return None
+    facts = result.detection.get("detector", {})
+    attacked = bool(charts.scored_attacks(result))
+    rate = facts.get("false_alarm", 0.0)
+    return {
+        "name": facts.get("name"),
+        "false_alarm": Figure(f"{key}/detector/false_alarm", rate, f"{100 * rate:g} %"),
+        "images": count(f"{key}/detector/images", facts.get("calibration_images", 0)),
+        "alarms": share(f"{key}/detector/alarms", metrics.flagged(result.clean)),
+        "scores": charts.scores_chart(result) if attacked else None,
+        "roc": charts.roc_chart(key, result) if attacked else None,
+        "by_class": charts.alarms_by_class(key, result),
+        "table": charts.detection_table(key, result) if attacked else None,
+        "clean_images": len(negative),
+        "images_needed": charts.images_needed(negative),
+        "fewest": FEWEST,
+    }
+
+
+def abstain(key: str, result: Result) -> Context | None:
+    """What not answering flagged images would do, at every threshold."""
+    chart = charts.abstaining(key, result)
+    rule = str(result.subject.get("rule", ""))
+    return None if chart is None else {"chart": chart, "other_rule": "" if rule == "abstain" else rule}
+
+
+def images(key: str, result: Result) -> list[Context]:
+    """Examples, attack by attack: pictures, and logits before and after purification."""
+    every = [(row["attack"], _example(f"{key}/example/{at}", row, result)) for at, row in enumerate(result.examples)]
+    groups = []
+    for attack in dict.fromkeys(attack for attack, _ in every):
+        some = [example for name, example in every if name == attack]
+        groups.append({"attack": str(attack), "first": some[:OPEN], "more": some[OPEN:]})
+    return groups
+
+
+def _example(key: str, example: dict[str, Any], result: Result) -> Context:
+    true, answer = int(example["true"]), int(example["answer"])
+    chosen = _chosen(example["before"], example["after"], (true, answer))
+    names = {index: result.classes[index] if index < len(result.classes) else str(index) for index in {*chosen, answer}}
+    before, after = ([example[which][index] for index in chosen] for which in ("before", "after"))
+    return {
+        "number": count(f"{key}/number", result.numbers[example["image"]]),
+        "true": names[true],
+        "answer": names[answer],
+        "correct": answer == true,
+        "flagged": example["flagged"],
+        "score": None if example.get("score") is None else number(f"{key}/score", example["score"]),
+        "pictures": [(example[name], name) for name in PICTURES],
+        "drawing": bars([names[index] for index in chosen], before, after, chosen.index(true)),
+    }
+
+
+def _chosen(before: Sequence[float], after: Sequence[float], always: tuple[int, ...]) -> list[int]:
+    """The classes whose bars are drawn: all if they are few, else those named and those with the highest logits."""
+    every = range(len(before))
+    if len(before) <= MOST_BARS:
+        return list(every)
+    ranked = sorted(every, key=lambda index: -max(before[index], after[index]))
+    return sorted(list(dict.fromkeys([*always, *ranked]))[:MOST_BARS])
+
+
+def diagnostics(result: Result) -> list[Diagnostic]:
+    """Every check of the evaluation on itself, failed ones first."""
+    order = {"failed": 0, "not run": 1, "passed": 2}
+    return sorted(result.diagnostics, key=lambda item: order.get(item.verdict, 0))
+
+
+def origin(result: Result) -> dict[str, str]:
+    """Commit, versions, processor, seed, data set, subject and threat model."""
+    facts: Context = {
+        **result.provenance,
+        "images": len(result.labels),
+        **{f"data set {name}": value for name, value in result.dataset.items()},
+        **{f"threat model {name}": value for name, value in result.threat.items()},
+        "suite": result.suite,
+        "budget": result.budget,
+        "seconds attacking": _seconds(result),
+        **({} if result.bare is None else {"seconds attacking the bare classifier": _seconds(result.bare)}),
+        **result.subject,
+    }
+    return {name: _plain(value) for name, value in facts.items()}
+
+
+def _seconds(result: Result) -> float:
+    return round(sum(record.seconds for record in result.attacks), 1)
+
+
+def _plain(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping | list) else str(value)

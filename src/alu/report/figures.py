@@ -1,74 +1,86 @@
-"""Figures: every number on a page carries its key and its value, so that the page can be read back and checked."""
+"""Figures: every number on a page carries its key and its exact value, so that the page can be read back and checked.
+
+Nothing here is HTML: the macros of `templates/macros.html.j2` write figures out.
+"""
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import dataclass
 
-from alu.evaluation.printed import eps_text
 from alu.stats import Share
 
-NONE = '<span class="none">–</span>'
-TOO_FEW = '<span class="few">n too small</span>'
-WIDEST = 0.5
-"""A 95 % interval that spans more than this says nothing; its figure is left out."""
 FEWEST = 12
-"""From fewer images the interval of a share may span more than that; whether it does must not decide what is shown."""
-COLOURS = {"clean": "#2b5fab", "oblivious": "#c98a1b", "surrogate": "#6b4ea3", "adaptive": "#b3362d"}
-"""One colour for clean images and one for each attacker, in every chart."""
+"""The 95 % interval of a share of fewer images can span more than half of all values; such shares are not shown."""
+WIDEST = 0.5
+"""An interval that spans more than this says nothing; its figure is not shown."""
 
 
-def figure(key: str, value: float, text: str) -> str:
+@dataclass(frozen=True)
+class Figure:
     """A number as it is shown, with what it is and its exact value."""
-    return f'<span class="figure" data-key="{escape(key)}" data-value="{value!r}">{escape(text)}</span>'
+
+    key: str
+    value: float
+    text: str
 
 
-def count(key: str, value: int) -> str:
+Part = str | Figure
+"""A piece of a sentence or of a cell."""
+
+
+@dataclass(frozen=True)
+class ShareFigure:
+    """A share of images: in percent, with the ends of its 95 % Wilson interval, as a count, and n."""
+
+    percent: Figure
+    low: Figure
+    high: Figure
+    count: Figure
+    n: Figure
+    at_most: bool = False
+    """Whether it is an upper bound."""
+
+    @property
+    def amount(self) -> list[Part]:
+        """The percentage, with "at most" where it is a bound."""
+        return ["at most ", self.percent] if self.at_most else [self.percent]
+
+    @property
+    def interval(self) -> list[Part]:
+        """[low, high]."""
+        return ["[", self.low, ", ", self.high, "]"]
+
+
+def count(key: str, value: int) -> Figure:
     """A whole number."""
-    return figure(key, value, str(value))
+    return Figure(key, value, str(value))
 
 
-def number(key: str, value: float | None, digits: int = 1) -> str:
-    """A number with so many digits behind the point, or a dash."""
-    return NONE if value is None else figure(key, value, f"{value:.{digits}f}")
+def number(key: str, value: float, digits: int = 1) -> Figure:
+    """A number with so many digits behind the point."""
+    return Figure(key, value, f"{value:.{digits}f}")
 
 
-def percent(key: str, found: Share | None) -> str:
-    """A share in percent, without its interval, or a dash."""
-    return NONE if found is None or found.n == 0 else figure(key, found.value, f"{100 * found.value:.1f} %")
+def percent(key: str, value: float) -> Figure:
+    """A part of 1, in percent."""
+    return Figure(key, value, f"{100 * value:.1f} %")
 
 
-def share(key: str, found: Share | None, *, least: str = "", n: bool = True) -> str:
-    """A share in percent with its 95 % Wilson interval below, and n where no other cell says it; or a dash."""
-    if found is None or found.n == 0:
-        return NONE
-    more = f" n = {count(f'{key}.n', found.n)}" if n else ""
-    return f"{least}{percent(key, found)}<small>{interval(key, found)}{more}</small>"
+def share(key: str, given: Share | None, *, at_most: bool = False) -> ShareFigure | None:
+    """A share with all that can be shown of it; None where there is no image."""
+    if given is None or given.n == 0:
+        return None
+    low, high = given.interval
+    return ShareFigure(
+        percent(key, given.value),
+        Figure(f"{key}.low", low, f"{100 * low:.1f}"),
+        Figure(f"{key}.high", high, f"{100 * high:.1f}"),
+        count(f"{key}.count", given.count),
+        count(f"{key}.n", given.n),
+        at_most,
+    )
 
 
-def known(key: str, found: Share | None) -> str:
-    """The same, unless there are too few images to say anything."""
-    return TOO_FEW if found is not None and 0 < found.n < FEWEST else share(key, found)
-
-
-def inline(key: str, found: Share) -> str:
-    """A share as part of a sentence."""
-    return f"{percent(key, found)} {interval(key, found)}"
-
-
-def interval(key: str, found: Share) -> str:
-    """[low, high] in percent."""
-    low, high = found.interval
-    ends = figure(f"{key}.low", low, f"{100 * low:.1f}"), figure(f"{key}.high", high, f"{100 * high:.1f}")
-    return f"[{ends[0]}, {ends[1]}]"
-
-
-def distance(key: str, value: float | None, norm: str) -> str:
+def distance(key: str, value: float, norm: str) -> Figure:
     """A distance: in gray levels for L∞, where that is how eps is written."""
-    if value is None:
-        return NONE
-    return figure(key, value, f"{255 * value:.1f}/255" if norm == "Linf" else f"{value:.3f}")
-
-
-def eps(key: str, value: float, norm: str) -> str:
-    """A budget as the user writes it."""
-    return figure(key, value, eps_text(value) if norm == "Linf" else f"{value:g}")
+    return Figure(key, value, f"{255 * value:.1f}/255" if norm == "Linf" else f"{value:.3f}")

@@ -1,12 +1,20 @@
-"""Pieces of a self-contained page: one file, no script, no network, readable in print."""
+"""Self-contained pages: one file with style and script inside, no network, readable without script and in print.
+
+`render` fills the templates. The other pieces are those of the paper's page, which has no template yet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from alu.storage import replacing
+
+HERE = Path(__file__).parent
 
 STYLE = """
 :root { --ink: #1c2430; --soft: #5c6473; --line: #dde1e8; --good: #1a7f4b; --bad: #b3362d; --accent: #2b5fab;
@@ -76,6 +84,25 @@ details p { margin: .4rem 0 .2rem 1.1rem; } code { font-size: .88em; overflow-wr
   .charts svg { max-height: 54mm; } .charts { gap: 0 2rem; font-size: .8rem; }
   .dense { font-size: .72rem; } @page { size: A4 landscape; margin: 12mm; } }
 """
+
+
+@cache
+def environment() -> Environment:
+    """The templates: what is filled in is escaped, and a name that is not there is an error."""
+    templates = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        lstrip_blocks=True,
+    )
+    templates.globals["style"] = (HERE / "style.css").read_text(encoding="utf-8")
+    templates.globals["script"] = (HERE / "script.js").read_text(encoding="utf-8")
+    return templates
+
+
+def render(template: str, **context: object) -> str:
+    """A whole page."""
+    return environment().get_template(template).render(**context)
 
 
 def page(title: str, body: Sequence[str], style: str = "") -> str:

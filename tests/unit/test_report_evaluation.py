@@ -12,11 +12,16 @@ from alu.errors import StorageError, UsageError
 from alu.evaluation import metrics
 from alu.evaluation.result import Result
 from alu.evaluation.verdicts import bare_share, verdicts
-from alu.report.checks import EXPLAINED
+from alu.report import evaluation
+from alu.report.charts import bars
+from alu.report.page import environment
 from alu.stats import Share
 from tests.unit import results
 from tests.unit.expected import bounded, expected, percent, verdict_figures, whole
 from tests.unit.pages import Page, read
+from tests.unit.results import CLASSES
+
+EXPLAINED: dict[str, str] = environment().get_template("diagnostics.html.j2").module.EXPLAINED  # type: ignore[attr-defined]
 
 
 def page(folder: Path, *shown: Result) -> Page:
@@ -89,14 +94,14 @@ def test_points_of_the_charts_equal_the_result(tmp_path: Path) -> None:
 
 def test_a_heading_over_columns_stands_over_its_own(tmp_path: Path) -> None:
     page(tmp_path, results.result(130))
-    heads = re.findall(r"<thead>(.*?)</thead>", (tmp_path / "report.html").read_text(encoding="utf-8"))
+    heads = re.findall(r"<thead>(.*?)</thead>", (tmp_path / "report.html").read_text(encoding="utf-8"), re.S)
     found: dict[str, list[str]] = {}
-    for over, head in (rows for rows in (head.split("</tr>")[:2] for head in heads) if rows[1]):
-        columns = re.findall(r"<th>([^<]*)", head)
+    for over, head in (rows for rows in (head.split("</tr>")[:2] for head in heads) if rows[1].strip()):
+        columns = re.findall(r'<th scope="col">([^<]*)', head)
         for span, name in re.findall(r'colspan="(\d+)">([^<]*)<', over):
             found[name], columns = columns[: int(span)], columns[int(span) :]
         assert columns == []
-    assert found["right on the same images"] == ["bare classifier", "purifier alone", "blur instead"]
+    assert found["correct on the same images"] == ["bare classifier", "purifier only", "blur instead"]
     assert found["cost"] == ["median distance", "seconds", "passes per image"]
 
 
@@ -120,11 +125,11 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_comparison_of_unequal_opponents_says_so(tmp_path: Path) -> None:
-    said = "attacked harder looks worse"
+    warning = "attacked harder looks worse"
     first, second = results.result(40), results.result(40, 1)
-    assert said not in page(tmp_path, first, second).text
+    assert warning not in page(tmp_path, first, second).text
     second.budget = "full" if first.budget != "full" else "quick"
-    assert said in page(tmp_path, first, second).text
+    assert warning in page(tmp_path, first, second).text
     second.budget, second.unmet = first.budget, ["no attack without gradients"]
     assert "not both complete" in page(tmp_path, first, second).text
 
@@ -132,11 +137,10 @@ def test_a_comparison_of_unequal_opponents_says_so(tmp_path: Path) -> None:
 def test_the_verdict_comes_first_and_then_what_was_judged(tmp_path: Path) -> None:
     result = results.result(40)
     result.unmet, result.shard = ["no attack without <gradients>"], [0, 2]
-    text = page(tmp_path, result).text.split()
-    title, line = "VAE + ALU on cifar10/test, Linf eps 8/255, suite adaptive, budget quick", " ".join(text)
-    assert line.startswith(f"{title} INCOMPLETE (no attack without <gradients>)SHARD 1 OF 2{result.verdict[:90]}")
-    verdict = "".join(result.verdict.splitlines())
-    assert line.split(verdict)[1].startswith(title)
+    title = "VAE + ALU on cifar10/test, Linf eps 8/255, suite adaptive, budget quick"
+    line = page(tmp_path, result).line
+    verdict = " ".join(result.verdict.splitlines())
+    assert line.startswith(f"{title} INCOMPLETE (no attack without <gradients>)SHARD 1 OF 2 {verdict} {title}")
     assert "INCOMPLETE" not in page(tmp_path, results.result(40)).text
 
 
@@ -146,8 +150,8 @@ def test_a_figure_that_is_only_a_bound_says_so(tmp_path: Path) -> None:
     result.attacks[1].judged, result.attacks[1].distance = result.attacks[-1].judged, result.attacks[-1].distance
     assert metrics.bound_only(result, ["oblivious"])
     page(tmp_path, result, result)
-    said = re.findall(r'at most <span class="figure" data-key="([\w/-]+)"', (tmp_path / "report.html").read_text())
-    assert {"result-0/level/oblivious/robust", "result-0/level/oblivious/resisted", "compare/1/oblivious"} <= set(said)
+    bounds = re.findall(r'at most <span class="figure" data-key="([\w/-]+)"', (tmp_path / "report.html").read_text())
+    assert {"result-0/level/oblivious/robust", "result-0/level/oblivious/resisted", "compare/1/oblivious"} <= {*bounds}
     page(tmp_path, results.plain(40), results.plain(40))
     assert "at most <span" not in (tmp_path / "report.html").read_text()
 
@@ -158,9 +162,9 @@ def test_attacks_that_failed_or_saw_nothing_say_so(tmp_path: Path) -> None:
         record.judged, record.distance = type(record.judged)(), []
     result.attacks[4].failed = "the model has no gradient <here>."
     result.attacks[3].notes = ["Warning: zero gradients"]
-    text = page(tmp_path, result).text
+    text = page(tmp_path, result).line
     assert "Could not run: the model has no gradient <here>." in text
-    assert "queryNo image was left standing when their turn came." in text
+    assert "queryadaptiveNot run: earlier attacks had broken every image." in text
     assert "Under the worst of 5 attacks (1 of them had no image left to break)" in text
     assert "Warning: zero gradients" in text
 
@@ -168,6 +172,7 @@ def test_attacks_that_failed_or_saw_nothing_say_so(tmp_path: Path) -> None:
 def test_diagnostics_are_explained_and_failed_ones_stand_open(tmp_path: Path) -> None:
     result = results.result(40)
     found = page(tmp_path, result)
+    assert [*found.verdicts.values()] == sorted(found.verdicts.values(), key=["failed", "not run", "passed"].index)
     assert found.verdicts == {item.id: item.verdict for item in result.diagnostics}
     for item in result.diagnostics:
         assert item.says in found.text
@@ -183,9 +188,9 @@ def test_diagnostics_are_explained_and_failed_ones_stand_open(tmp_path: Path) ->
 def test_every_diagnostic_there_is_has_an_explanation() -> None:
     source = Path(alu.report.__file__).parents[1] / "evaluation"
     texts = "".join(path.read_text() for path in source.glob("*.py"))
-    made = set(re.findall(r'Diagnostic\(\s*"([a-z-]+)"', texts)) | set(re.findall(r'"([a-z-]+)": \(.+, "in ', texts))
-    assert {"black-box", "noise", "batch-size", "eps-large"} <= made
-    assert made <= set(EXPLAINED)
+    named = set(re.findall(r'Diagnostic\(\s*"([a-z-]+)"', texts)) | set(re.findall(r'"([a-z-]+)": \(.+, "in ', texts))
+    assert {"black-box", "noise", "batch-size", "eps-large"} <= named
+    assert named <= set(EXPLAINED)
     documented = (source.parents[2] / "docs" / "diagnostics.md").read_text()
     assert set(re.findall(r"^## ([a-z-]+)$", documented, re.M)) == set(EXPLAINED)
 
@@ -204,7 +209,8 @@ def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
     assert [place for place in found.places if not place.startswith(("data:", "#"))] == []
     assert {place[1:] for place in found.places if place.startswith("#")} <= found.anchors
     text = (tmp_path / "report.html").read_text()
-    assert not re.search(r"<script|https?://|@import|url\(", text)
+    assert not re.search(r"https?://|@import|url\(|<script\s", text)
+    assert text.count("<script>") == 1
 
 
 def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
@@ -213,7 +219,7 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
     result.classes = ["<i>", *result.classes[1:]]
     text = page(tmp_path, result).text
     assert "<script>alert('x')</script>" in text
-    assert "<script" not in (tmp_path / "report.html").read_text()
+    assert (tmp_path / "report.html").read_text().count("<script") == 1, "the page's own"
     assert "<b>bold</b>" in text
     assert "<i>" in text
 
@@ -224,9 +230,55 @@ def test_many_classes_fit(tmp_path: Path) -> None:
     for example in result.examples:
         example["before"], example["after"] = [0.5] * 100, [1.0] * 100
     result.labels = [index % 25 if index < 400 else index % 100 for index in range(500)]
-    text = page(tmp_path, result).text
+    text = page(tmp_path, result).line
     assert "The 20 classes with most of them are shown. 75 of 100 classes have fewer than 12 images" in text
     assert (tmp_path / "report.html").read_text().count('y="162"') == 0  # no example has an eleventh bar
+
+
+def test_examples_show_their_own_pictures_and_logits() -> None:
+    result = results.result(40)
+    shown = [one for group in evaluation.images("result-0", result) for one in (*group["first"], *group["more"])]
+    for example, one in zip(result.examples, shown, strict=True):
+        assert one["drawing"] == bars(result.classes, example["before"], example["after"], example["true"])
+        assert one["pictures"] == [
+            (example[name], name) for name in ("clean", "perturbation", "adversarial", "purified")
+        ]
+        assert (one["true"], one["answer"]) == (CLASSES[example["true"]], CLASSES[example["answer"]])
+        assert one["correct"] == (example["true"] == example["answer"])
+
+
+def boxed(key: str, result: Result) -> list[str]:
+    """The sentences of the verdict, as a reader has them."""
+    rows = [row["parts"] for row in evaluation.verdict(key, result)]
+    return ["".join(part if isinstance(part, str) else part.text for part in parts) for parts in rows]
+
+
+def test_the_box_says_what_the_result_says() -> None:
+    result = results.result(40)
+    assert boxed("result-0", result) == result.verdict.splitlines()
+    result.bare = None
+    assert boxed("result-0", result) == result.verdict.splitlines()
+    assert evaluation.verdict("result-0", result)[0]["kind"] == "unclear"
+    assert evaluation.verdict("result-0", results.plain(20)) == []
+
+
+def test_colours_follow_the_verdict() -> None:
+    result = results.result(60)
+    result.clean.bare = [(label + 1) % 10 for label in result.labels]
+    assert evaluation.verdict("result-0", result)[-1]["kind"] == "helps"
+    result.clean.bare, result.clean.answer = result.labels, result.clean.bare
+    assert evaluation.verdict("result-0", result)[-1]["kind"] == "harms"
+
+
+def test_several_results_begin_with_a_verdict_each(tmp_path: Path) -> None:
+    shown = [results.result(40), results.plain(40), results.result(40, 1)]
+    first = " ".join(f"{at + 1}. {shown[at].verdict.splitlines()[0]}" for at in (0, 2))
+    assert page(tmp_path, *shown).line.split("3 evaluations side by side ")[1].startswith(first)
+    assert evaluation.comparison([results.plain(20), results.plain(20)])["verdict"] == []
+
+
+def test_no_sentence_claims_protection_that_was_not_compared(tmp_path: Path) -> None:
+    assert "protects" not in page(tmp_path, results.result(60)).text
 
 
 def test_what_cannot_be_reported(tmp_path: Path) -> None:

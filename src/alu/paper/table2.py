@@ -7,7 +7,7 @@ from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
 from alu.paper.claims import Finding, Verdict, ahead, at_least, best_reading, by_attacker, claim, compared, gain
 from alu.paper.store import ALU_READINGS, Adaptive, Column, Measured, Reading, Results, answer, incomplete, ones
 from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
-from alu.report.charts import Dot, alone, dots
+from alu.report.charts import Dot, dots, standalone
 
 DATASETS = ("cifar10", "cifar100", "tiny-imagenet")
 METHODS = {
@@ -207,7 +207,7 @@ def _dots(results: Results, dataset: str) -> list[Dot]:
 
 def summary(results: Results) -> str:
     """CIFAR-10 as a picture file of its own, for the README."""
-    return alone(dots("The paper and what was measured here", _dots(results, "cifar10")))
+    return standalone(dots("The paper and what was measured here", _dots(results, "cifar10")))
 
 
 @claim("one purifier serves several attacks", "The same VAE helps against PGD and AutoAttack.")

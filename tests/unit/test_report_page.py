@@ -61,6 +61,10 @@ def test_a_page_is_printed_light() -> None:
     assert re.findall(r"@media([^{]*prefers-color-scheme[^{]*)", STYLE) == [" screen and (prefers-color-scheme: dark) "]
 
 
+def test_rows_that_were_filtered_away_are_printed() -> None:
+    assert "tr[hidden] { display: table-row; }" in STYLE.split("@media print")[1]
+
+
 def test_what_is_filled_in_is_escaped_and_what_is_missing_is_an_error() -> None:
     page = render("base.html.j2", title="</title><script>alert(1)</script> & co")
     assert "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt; &amp; co</title>" in page

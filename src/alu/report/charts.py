@@ -236,7 +236,7 @@ class Dot:
 
     @property
     def key(self) -> str:
-        """What the point is found by."""
+        """The key of its point."""
         return f"{self.group}: {self.name}" if self.group else self.name
 
 

@@ -277,7 +277,7 @@ def _differences(first: Result, second: Result) -> list[str]:
 
 def pairs(results: Sequence[Result]) -> Table:
     """McNemar's test for each pair of results on the same images."""
-    columns = ["pair", "only the first holds", "only the second holds", "p-value", "at the 5 % level they"]
+    columns = ["pair", "kept by the first only", "kept by the second only", "p-value", "at the 5 % level they"]
     rows = [
         _pair(f"mcnemar/{one}/{two}", (_numbered(one, first), first), (_numbered(two, second), second))
         for (one, first), (two, second) in combinations(enumerate(results), 2)

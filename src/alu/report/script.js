@@ -17,12 +17,12 @@
 
   // A remark stays below its row; a heading begins its part of the table and stays first.
   const blocks = (part) => {
-    const found = [];
+    const groups = [];
     for (const row of part.rows) {
-      if (row.className === "remark" && found.length) found[found.length - 1].push(row);
-      else if (row.className !== "heading") found.push([row]);
+      if (row.className === "remark" && groups.length) groups[groups.length - 1].push(row);
+      else if (row.className !== "heading") groups.push([row]);
     }
-    return found;
+    return groups;
   };
 
   const sort = (table, column, direction) => {

@@ -36,8 +36,8 @@ def _row(card: dict[str, Any], size: int) -> str:
     first = next(iter(shares))
     attacked = shares.get("PGD-20, 8/255")
     stands = "–" if attacked is None else f"{attacked['percent']} % of {attacked['n']}"
-    name, said = card["name"], f"{first}: {shares[first]['percent']} % of {shares[first]['n']:,}"
-    return f"| [{name}](#{name}) | {card['task']} | {size / 1e6:.1f} | {said} | {stands} |"
+    name, figure = card["name"], f"{first}: {shares[first]['percent']} % of {shares[first]['n']:,}"
+    return f"| [{name}](#{name}) | {card['task']} | {size / 1e6:.1f} | {figure} | {stands} |"
 
 
 def _card(card: dict[str, Any]) -> list[str]:

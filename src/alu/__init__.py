@@ -16,8 +16,9 @@ _PLACES = {
     "Defense": "alu.defense",
     "Evidence": "alu.decision",
     "Outcome": "alu.decision",
+    "Result": "alu.evaluation.result",
     "ThreatModel": "alu.threat",
-    "evaluate": "alu.evaluation.run",
+    "evaluate": "alu.evaluation.evaluate",
     "load": "alu.loading",
 }
 _MODULES = ("attacks", "data", "detectors", "errors", "models", "purifiers", "report", "training")
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from alu.decision import Decision, Evidence, Outcome
     from alu.defense import Defense
     from alu.errors import AluError
-    from alu.evaluation.run import evaluate
+    from alu.evaluation.evaluate import evaluate
+    from alu.evaluation.result import Result
     from alu.loading import load
     from alu.threat import ThreatModel
 

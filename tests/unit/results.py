@@ -9,8 +9,8 @@ import zlib
 from dataclasses import asdict, fields
 from typing import Any
 
+from alu.evaluation.diagnostics import from_outcomes
 from alu.evaluation.metrics import WRONG, outcomes
-from alu.evaluation.records import from_records
 from alu.evaluation.result import AttackRecord, Diagnostic, Judged, Result, from_plain
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
@@ -138,7 +138,7 @@ def result(n: int = 60, seed: int = 0, name: str = "VAE + ALU", rule: str = "alu
         },
     )  # fmt: skip
     made.diagnostics = [
-        *from_records(made),
+        *from_outcomes(made),
         Diagnostic("more-steps", "failed", "Right answers of 32 against steps: 9 after 5, 6 after 20, 1 after 60."),
         Diagnostic("noise", "not run", "There is no gradient."),
     ]
@@ -201,7 +201,7 @@ def part(whole: Result, index: int, count: int) -> Result:
         made.examples, made.diagnostics, made.curves = [], [], {}
         made.detection.pop("harmless", None)
     elif whole.diagnostics:
-        made.diagnostics = [*from_records(made), *(item for item in whole.diagnostics[len(from_records(made)) :])]
+        made.diagnostics = [*from_outcomes(made), *(item for item in whole.diagnostics[len(from_outcomes(made)) :])]
     made.shard = [index, count]
     made.bare = None if whole.bare is None else part(whole.bare, index, count)
     return made
@@ -214,3 +214,18 @@ def _chosen(judged: Judged, place: dict[int, int]) -> Judged:
         if item.name != "images" and getattr(judged, item.name):
             setattr(made, item.name, [getattr(judged, item.name)[at] for at in rows])
     return made
+
+
+def without_times(result: Result) -> dict[str, Any]:
+    """A result's plain values without what differs from run to run."""
+    plain = result.as_json()
+    plain.pop("checksum")
+    for record in [*plain["attacks"], *(plain["bare"] or {"attacks": []})["attacks"]]:
+        record.pop("seconds")
+    return plain
+
+
+def status(result: Result, id: str) -> tuple[str, str]:
+    """The status of one diagnostic, and what it says."""
+    (item,) = (item for item in result.diagnostics if item.id == id)
+    return item.status, item.says

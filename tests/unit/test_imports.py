@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "alu"
 
 # A part may import from its own level and from lower ones.
 LEVELS = [
-    {"errors", "rng", "check", "modes", "storage", "provenance", "threat", "decision", "imports", "stats"},
+    {"errors", "rng", "check", "checked", "modes", "storage", "provenance", "threat", "decision", "imports", "stats"},
     {"data", "models"},
     {"parts"},
     {"purifiers", "detectors", "attacks"},
@@ -64,9 +64,16 @@ def test_reports_do_not_need_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_shards_are_merged_without_torch() -> None:
+    code = (
+        "import sys, alu.evaluation.merging, alu.evaluation.text; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def test_reports_read_results_and_nothing_else_of_an_evaluation() -> None:
     allowed = {"errors", "storage", "report", "stats"} | {
-        f"evaluation.{name}" for name in ("metrics", "printed", "result", "verdicts")
+        f"evaluation.{name}" for name in ("metrics", "printed", "result", "text", "verdicts")
     }
     for path in (SOURCE / "report").glob("*.py"):
         # `from alu.evaluation import metrics` names the part in its second half.

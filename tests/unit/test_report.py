@@ -183,7 +183,7 @@ def test_diagnostics_are_explained_and_failed_ones_stand_open(tmp_path: Path) ->
 def test_every_diagnostic_there_is_has_an_explanation() -> None:
     source = Path(alu.report.__file__).parents[1] / "evaluation"
     texts = "".join(path.read_text() for path in source.glob("*.py"))
-    made = set(re.findall(r'Diagnostic\(\s*"([a-z-]+)"', texts)) | set(re.findall(r'"([a-z-]+)": \(.+, "in ', texts))
+    made = set(re.findall(r'(?:Diagnostic|item|_compared)\(\s*"([a-z-]+)"', texts))
     assert {"black-box", "noise", "batch-size", "eps-large"} <= made
     assert made <= set(EXPLAINED)
     documented = (source.parents[2] / "docs" / "diagnostics.md").read_text()

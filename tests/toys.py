@@ -1,0 +1,160 @@
+"""A defence small enough to attack in milliseconds, and faults to plant into one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from alu import Defense
+from alu.data import Dataset
+from alu.decision import Evidence
+from alu.detectors import LogitShift
+from alu.models import asymmetric
+from alu.models.vae import VAE
+from alu.purifiers import Blur, InnerVAE, LatentVAE, Purifier
+from alu.rng import generator
+from alu.training.recipes import seeded
+
+SHAPE = (3, 8, 8)
+CLASSES = 5
+
+
+class Toy(nn.Module):
+    """A small random network; its own clean answers are the labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        size = SHAPE[0] * SHAPE[1] * SHAPE[2]
+        self.layers = seeded(
+            lambda: nn.Sequential(nn.Flatten(), nn.Linear(size, 24), nn.Tanh(), nn.Linear(24, CLASSES)), 3
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        out: Tensor = 6.0 * self.layers(images - 0.5)
+        return out
+
+
+def toy_images(count: int, seed: int = 0) -> Tensor:
+    """Smooth random images."""
+    coarse = torch.rand((count, 3, 4, 4), generator=generator(seed, "toy images"))
+    return nn.functional.interpolate(coarse, SHAPE[1:], mode="bilinear").clamp(0, 1)
+
+
+def toy_data(count: int = 12, model: nn.Module | None = None) -> Dataset:
+    """Images with the toy's own answers as labels."""
+    images = toy_images(count)
+    with torch.no_grad():
+        labels = (model or Toy())(images).argmax(1)
+    return Dataset(images, labels, tuple(f"class {number}" for number in range(CLASSES)), "toys", "test")
+
+
+def toy_defense(rule: str = "alu", reference: str = "input", purifier: Purifier | None = None) -> Defense:
+    """A calibrated toy: blur, or a tiny VAE for the reconstruction reading."""
+    if purifier is None:
+        purifier = Blur(0.5) if reference == "input" else toy_vae()
+    return Defense(Toy(), purifier, LogitShift(0.05), rule, reference).calibrate(toy_images(60, seed=9))
+
+
+def toy_vae(steps: int = 3) -> LatentVAE:
+    """An untrained VAE: nothing it makes looks like anything, but every gradient is there."""
+    return LatentVAE(seeded(lambda: VAE(channels=3, width=8, latent=4), 5).eval(), steps=steps, lr=1e-2)
+
+
+def sampled() -> LatentVAE:
+    """A VAE that starts from a random code: its draws follow the image."""
+    vae = seeded(lambda: VAE(channels=3, width=8, latent=4), 5).eval()
+    with torch.no_grad():
+        vae.encoder[-1].bias.fill_(1.0)  # type: ignore[index, operator, union-attr]
+    return LatentVAE(vae, steps=1, lr=1e-2, start="sampled")
+
+
+def random_defense(rule: str) -> Defense:
+    """A calibrated defence that declares itself random."""
+    return Defense(Toy(), sampled(), LogitShift(0.05), rule, "input").calibrate(toy_images(60, seed=9))
+
+
+def toy_asymmetric(reference: str = "input") -> Defense:
+    """A classifier that reads an inner decoder layer: what is purified are features, which are no images."""
+    network = seeded(lambda: asymmetric(CLASSES, 3, latent=4, vae_width=16, width=8), 2).eval()
+    return Defense(network, InnerVAE(network, steps=3), LogitShift(0.05), "alu", reference).calibrate(
+        toy_images(60, seed=9)
+    )
+
+
+class ConstantSlope(torch.autograd.Function):
+    """Forward: nothing. Backward: the same gradient for every image."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor) -> Tensor:
+        return images.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        fixed = torch.randn(grads[0].shape[1:], generator=generator(0, "fixed gradient"))
+        return fixed.expand_as(grads[0]).clone()
+
+
+class ConstantGradient(Toy):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(ConstantSlope.apply(images))  # type: ignore[no-untyped-call]
+
+
+class Reseeding(Toy):
+    """Adds noise, and sets the global seed first so that nobody sees it."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        torch.manual_seed(0)
+        return super().forward(images) + 0.1 * torch.randn(len(images), CLASSES)
+
+
+class BatchPeeking(Blur):
+    """Subtracts something of the whole batch."""
+
+    def run(self, images: Tensor) -> Tensor:
+        return super().run(images) - 0.3 * (images.mean(0, keepdim=True) - 0.5)
+
+
+class Detached(Defense):
+    """Forgets the gradient of the purifier, as careless code does."""
+
+    def evidence(self, images: Tensor) -> Evidence:
+        seen = super().evidence(images)
+        return Evidence(seen.images, seen.purified, seen.pre_logits, seen.post_logits.detach())
+
+
+class NoisyInTheDark(Toy):
+    """Adds noise only while nobody takes a gradient."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits = super().forward(images)
+        if images.requires_grad:
+            return logits
+        noise = torch.randn(CLASSES, generator=generator(int(images.sum() * 1e4), "dark"))
+        return logits + 5.0 * noise
+
+
+class Shaky(Toy):
+    """Noise of its own at every call, and declares nothing."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) + torch.randn(len(images), CLASSES)
+
+
+class NoGradient:
+    """A classifier behind an endpoint."""
+
+    def __init__(self) -> None:
+        self.inner = Toy()
+
+    def __call__(self, images: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.inner(images.detach())  # type: ignore[no-any-return]
+
+
+class Endpoint(NoGradient):
+    """The same with plain numbers: no gradient, no module, no tensor."""
+
+    def __call__(self, images: Tensor) -> Any:
+        return super().__call__(images).numpy()

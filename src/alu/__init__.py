@@ -16,8 +16,9 @@ _PLACES = {
     "Defense": "alu.defense",
     "Evidence": "alu.decision",
     "Outcome": "alu.decision",
+    "Result": "alu.evaluation.result",
     "ThreatModel": "alu.threat",
-    "evaluate": "alu.evaluation.run",
+    "evaluate": "alu.evaluation.evaluate",
     "load": "alu.loading",
     "reproduce": "alu.paper.running",
 }
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from alu.decision import Decision, Evidence, Outcome
     from alu.defense import Defense
     from alu.errors import AluError
-    from alu.evaluation.run import evaluate
+    from alu.evaluation.evaluate import evaluate
+    from alu.evaluation.result import Result
     from alu.loading import load
     from alu.paper.running import reproduce
     from alu.threat import ThreatModel

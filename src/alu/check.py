@@ -69,6 +69,11 @@ def answers(model: Callable[[Tensor], object], images: Tensor) -> object:
             ) from error
         else:
             raise
+    return logits_in(output)
+
+
+def logits_in(output: object) -> object:
+    """The logits inside a model's output: an object with `.logits`, a dict with "logits", or the output itself."""
     if isinstance(output, Mapping):
         return output.get("logits", output)
     return getattr(output, "logits", output)
@@ -104,10 +109,10 @@ def check_logits(logits: object, count: int, who: str) -> Tensor:
 
 
 def check_classifier(
-    classifier: Callable[[Tensor], object], few: Tensor, name: str, classes: Sequence[str], who: str
+    classifier: Callable[[Tensor], object], few: Tensor, name: str, classes: Sequence[str] | None, who: str
 ) -> Tensor:
     """The logits of a few images of the data set `name`; a classifier that fails on them, or has other classes, is
-    refused with a sentence."""
+    refused with a sentence. Without `classes` their number is not checked."""
     try:
         with torch.no_grad():
             answer = answers(classifier, few)
@@ -120,7 +125,7 @@ def check_classifier(
             f"{type(error).__name__}: {error}"
         ) from error
     logits = check_logits(answer, len(few), who)
-    if logits.shape[1] != len(classes):
+    if classes is not None and logits.shape[1] != len(classes):
         names = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
         raise InputError(
             f"{who} answers with {logits.shape[1]} classes, but {name} has {len(classes)}: {names}. "

@@ -16,7 +16,7 @@ from alu.attacks.adaptive.view import smoothly_purified
 from alu.decision import Decision, Evidence
 from alu.defense import Defense, batched_logits
 from alu.detectors import LogitShift
-from alu.evaluation.examples import png
+from alu.evaluation.cascade import png
 from alu.provenance import provenance
 from alu.purifiers import PCA, LatentVAE
 

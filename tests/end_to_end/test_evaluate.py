@@ -93,8 +93,18 @@ def test_a_result_is_replaced_by_its_own_kind_only(place: Path, tmp_path: Path) 
     assert alu(place, *words).code in (0, 3)
     before = (tmp_path / "r.json").read_bytes()
     assert json.loads(before)["subject"]["name"] == "own:build"
-    for change, says in ((("--eps", "4/255"), "whose eps is"), (("--seed", "1"), "whose seed is 0, not 1")):
-        assert says in alu(place, *words, *change).sentence()
+    for change, says in (
+        (("--eps", "4/255"), "eps was 8/255 and is now 4/255"),
+        (("--seed", "1", "--n", "6"), "n was 14 and is now 6; seed was 0 and is now 1"),
+        (
+            ("--suite", "paper", "--budget", "full"),
+            "suite was oblivious and is now paper; budget was quick and is now full",
+        ),
+        (("--shard", "1/1", "--norm", "L2"), "norm was Linf and is now L2"),
+    ):
+        assert f"{says}. It was not replaced." in alu(place, *words, *change).sentence().replace(
+            "; threat model eps was 8/255 and is now 0.5", ""
+        )
     assert (tmp_path / "r.json").read_bytes() == before
     assert alu(place, *words).code in (0, 3)
 

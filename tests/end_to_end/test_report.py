@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from alu.checked import write_checked
 from alu.evaluation.result import Result
 from tests.end_to_end.command import alu, fresh, snapshot
 from tests.unit import results
@@ -38,7 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "edited.json").write_text(text.replace('"budget": "quick"', '"budget": "full"'))
     (folder / "cut.json").write_text(text[: len(text) // 2])
     (folder / "card.json").write_text('{"name": "cifar10-vae"}')
-    (folder / "paper.json").write_text('{"experiment": "threats", "cells": {}}')
+    write_checked(folder / "paper.json", {"experiment": "threats", "cells": {}})
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff\xfe")
     return folder
 

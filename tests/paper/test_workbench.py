@@ -10,15 +10,15 @@ import torch
 from alu import Defense
 from alu.data.cifar10 import CLASSES
 from alu.decision import find_rule
-from alu.evaluation.run import other_networks
 from alu.evaluation.subject import Subject
+from alu.evaluation.suite import other_networks
 from alu.paper.base import System
 from alu.paper.store import ALU_READINGS, Column, Reading, digits
 from alu.paper.workbench import ImageSet, Workbench, rule_answers
 from alu.purifiers import LatentVAE
 from alu.storage import write_json
+from tests.toys import Toy, toy_data
 from tests.unit.test_random_defences import sampled
-from tests.unit.toys import Toy, toy_data
 
 SYSTEM = System("cifar10-standard", "cifar10-vae@2")
 

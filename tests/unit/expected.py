@@ -97,7 +97,7 @@ def known(key: str, share: Share | None) -> Figures:
 
 
 def attack(index: int, result: Result, record: AttackRecord, detector: bool) -> Figures:
-    key, n = f"attack/{index}", len(record.judged.images)
+    key, n = f"attack/{index}", len(record.answers.images)
     if not n:
         return {}
     middle = statistics.median(record.distance)
@@ -109,12 +109,12 @@ def attack(index: int, result: Result, record: AttackRecord, detector: bool) -> 
         f"{key}/backwards": (record.backwards / n, f"{record.backwards / n:.1f}"),
     }
     for who in ("bare", "purified", "control"):
-        found |= bounded(f"{key}/{who}", metrics.beside(result, record.judged, who), n=False)
+        found |= bounded(f"{key}/{who}", metrics.beside(result, record.answers, who), n=False)
     if detector:
-        found |= bounded(f"{key}/flagged", metrics.flagged(record.judged), n=False)
+        found |= bounded(f"{key}/flagged", metrics.flagged(record.answers), n=False)
     if record.whole:
         found |= bounded(f"{key}/paper", metrics.paper(result, record), n=False)
-        found |= bounded(f"{key}/standard", metrics.alone(result, record), n=False)
+        found |= bounded(f"{key}/standard", metrics.robust_under(result, record), n=False)
     return found
 
 
@@ -127,12 +127,12 @@ def detection(result: Result) -> Figures:
         found |= known(f"class/{label}", Share(sum(flags), len(flags)))
     negative = [score for score in result.clean.score if score is not None]
     for index, record in enumerate(result.attacks):
-        if not record.judged.images:
+        if not record.answers.images:
             continue
-        key, flagged = f"detected/{index}", Share(sum(record.judged.flagged), len(record.judged.flagged))
+        key, flagged = f"detected/{index}", Share(sum(record.answers.flagged), len(record.answers.flagged))
         found |= known(f"{key}/now", flagged)
         for rate in RATES:
-            scores = [score for score in record.judged.score if score is not None]
+            scores = [score for score in record.answers.score if score is not None]
             found |= known(f"{key}/{rate}", metrics.detected_at(negative, scores, rate))
         low = metrics.precision(flagged.interval[0], alarms.interval[1])
         high = metrics.precision(flagged.interval[1], alarms.interval[0])
@@ -150,7 +150,7 @@ def rest(result: Result) -> Figures:
     found = {f"curve/{name}/n": (float(rows[0]["n"]), str(rows[0]["n"])) for name, rows in result.curves.items()}
     groups = {"clean": [result.clean]}
     for record in result.attacks:
-        groups.setdefault(record.knowledge, []).append(record.judged)
+        groups.setdefault(record.knowledge, []).append(record.answers)
     for name, parts in groups.items():
         pairs = [pair for judged in parts for pair in zip(judged.rise_true, judged.rise_other, strict=True)]
         if pairs:
@@ -165,13 +165,13 @@ def findings(result: Result) -> Figures:
     """What the sentences at the top must say."""
     clean, robust, resisted = metrics.clean(result), metrics.robust(result), metrics.resisted(result)
     rejected = metrics.rejected_clean(result)
-    broken = [(metrics.broken(result, record), len(record.judged.images)) for record in result.attacks]
+    broken = [(metrics.broken(result, record), len(record.answers.images)) for record in result.attacks]
     paper = [share for record in result.attacks if (share := metrics.paper(result, record)) is not None]
-    flags = [Share(sum(record.judged.flagged), len(record.judged.flagged)) for record in result.attacks]
+    flags = [Share(sum(record.answers.flagged), len(record.answers.flagged)) for record in result.attacks]
     flags = [share for share in flags if share.n >= 20]
     most = max(broken, key=lambda pair: pair[0])
     found = bounded("clean", clean, n=False) | whole("n", len(result.labels)) | bounded("robust", robust, n=False)
-    idle = sum(not record.judged.images for record in result.attacks)
+    idle = sum(not record.answers.images for record in result.attacks)
     if idle:
         found |= whole("idle", idle)
     found |= whole("attacks", len(result.attacks)) | whole("most/broken", most[0]) | whole("most/images", most[1])

@@ -9,9 +9,9 @@ import zlib
 from dataclasses import asdict, fields
 from typing import Any
 
+from alu.evaluation.diagnostics import from_outcomes
 from alu.evaluation.metrics import WRONG, outcomes
-from alu.evaluation.records import from_records
-from alu.evaluation.result import AttackRecord, Diagnostic, Judged, Result, from_plain
+from alu.evaluation.result import Answers, AttackRecord, Diagnostic, Result, from_plain
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 THRESHOLD = 22.0
@@ -30,9 +30,9 @@ ATTACKS: tuple[Row, ...] = (
 )
 
 
-def judged(draw: random.Random, labels: list[int], images: list[int], right: float, score: float, rule: str) -> Judged:
+def judged(draw: random.Random, labels: list[int], images: list[int], right: float, score: float, rule: str) -> Answers:
     """Answers to these images, right with this chance, with scores around this one."""
-    made = Judged(images=list(images))
+    made = Answers(images=list(images))
     for image in images:
         truth = labels[image]
         other = (truth + draw.randrange(1, 10)) % 10
@@ -75,7 +75,7 @@ def attack(draw: random.Random, labels: list[int], standing: list[int], row: Row
     name, knowledge, whole, right, score = row
     images = list(range(len(labels))) if whole else standing
     made = AttackRecord(name, knowledge, f"{name} on <this> & that", {"steps": 20, "batch_size": BLOCK}, whole)
-    made.judged = judged(draw, labels, images, right, score, rule)
+    made.answers = judged(draw, labels, images, right, score, rule)
     made.distance = [round(8 / 255 - draw.random() / 500, 6) for _ in images]
     made.seconds, made.forwards, made.backwards = 1.5 * len(images), 21 * len(images), 20 * len(images)
     return made
@@ -93,14 +93,14 @@ def harmless(
 
 
 def cascade(
-    draw: random.Random, labels: list[int], clean: Judged, rows: tuple[Row, ...], rule: str
+    draw: random.Random, labels: list[int], clean: Answers, rows: tuple[Row, ...], rule: str
 ) -> list[AttackRecord]:
     """Attacks one after the other, each on what is left standing."""
     made: list[AttackRecord] = []
     for row in rows:
         fallen = {
             image
-            for one in (clean, *(record.judged for record in made))
+            for one in (clean, *(record.answers for record in made))
             for image, value in outcomes(one, labels).items()
             if value == WRONG
         }
@@ -138,7 +138,7 @@ def result(n: int = 60, seed: int = 0, name: str = "VAE + ALU", rule: str = "alu
         },
     )  # fmt: skip
     made.diagnostics = [
-        *from_records(made),
+        *from_outcomes(made),
         Diagnostic("more-steps", "failed", "Right answers of 32 against steps: 9 after 5, 6 after 20, 1 after 60."),
         Diagnostic("noise", "not run", "There is no gradient."),
     ]
@@ -173,7 +173,7 @@ def without_defense(made: Result) -> Result:
     """The same, less everything that only a defence has."""
     made.bare = None
     made.detection, made.examples, made.diagnostics, made.curves = {}, [], [], {}
-    for one in (made.clean, *(record.judged for record in made.attacks)):
+    for one in (made.clean, *(record.answers for record in made.attacks)):
         one.score, one.flagged = [None] * len(one.images), [False] * len(one.images)
         one.purified, one.control, one.bare, one.rise_true, one.rise_other = [], [], [], [], []
         one.accepted = [True] * len(one.images)
@@ -192,25 +192,40 @@ def part(whole: Result, index: int, count: int) -> Result:
     made.clean = _chosen(whole.clean, place)
     for mine, theirs in zip(made.attacks, whole.attacks, strict=True):
         mine.distance = [
-            value for image, value in zip(theirs.judged.images, theirs.distance, strict=True) if image in place
+            value for image, value in zip(theirs.answers.images, theirs.distance, strict=True) if image in place
         ]
-        mine.judged = _chosen(theirs.judged, place)
-        share = len(mine.judged.images)
+        mine.answers = _chosen(theirs.answers, place)
+        share = len(mine.answers.images)
         mine.seconds, mine.forwards, mine.backwards = 1.5 * share, 21 * share, 20 * share
     if index:  # the first shard alone asks what does not need every image
         made.examples, made.diagnostics, made.curves = [], [], {}
         made.detection.pop("harmless", None)
     elif whole.diagnostics:
-        made.diagnostics = [*from_records(made), *(item for item in whole.diagnostics[len(from_records(made)) :])]
+        made.diagnostics = [*from_outcomes(made), *(item for item in whole.diagnostics[len(from_outcomes(made)) :])]
     made.shard = [index, count]
     made.bare = None if whole.bare is None else part(whole.bare, index, count)
     return made
 
 
-def _chosen(judged: Judged, place: dict[int, int]) -> Judged:
+def _chosen(judged: Answers, place: dict[int, int]) -> Answers:
     rows = [at for at, image in enumerate(judged.images) if image in place]
-    made = Judged(images=[place[judged.images[at]] for at in rows])
-    for item in fields(Judged):
+    made = Answers(images=[place[judged.images[at]] for at in rows])
+    for item in fields(Answers):
         if item.name != "images" and getattr(judged, item.name):
             setattr(made, item.name, [getattr(judged, item.name)[at] for at in rows])
     return made
+
+
+def without_times(result: Result) -> dict[str, Any]:
+    """A result's plain values without what differs from run to run."""
+    plain = result.as_json()
+    plain.pop("checksum")
+    for record in [*plain["attacks"], *(plain["bare"] or {"attacks": []})["attacks"]]:
+        record.pop("seconds")
+    return plain
+
+
+def status(result: Result, id: str) -> tuple[str, str]:
+    """The status of one diagnostic, and what it says."""
+    (item,) = (item for item in result.diagnostics if item.id == id)
+    return item.status, item.says

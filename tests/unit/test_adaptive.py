@@ -14,7 +14,7 @@ from alu.attacks.goals import fooled, margin
 from alu.errors import UsageError
 from alu.rng import generator
 from alu.threat import ThreatModel
-from tests.unit.toys import Toy, toy_asymmetric, toy_data, toy_defense, toy_images, toy_vae
+from tests.toys import Toy, toy_asymmetric, toy_data, toy_defense, toy_images, toy_vae
 
 EVERY = ("Boost", "Decoy", "Direct", "Match", "Pattern", "Query", "Soft", "Stealth", "Trajectory", "Transfer")
 READINGS = (("alu", "input"), ("alu", "reconstruction"), ("purified", "input"), ("abstain", "input"))

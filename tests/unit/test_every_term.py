@@ -22,10 +22,8 @@ from alu.attacks.adaptive.trajectory import AlongTheWay
 from alu.attacks.adaptive.view import Level
 from alu.attacks.copies import draws_of, redrawn
 from alu.attacks.goals import Goal, fooled, margin
-from alu.detectors import LogitShift
 from alu.purifiers import Blur
-from tests.unit.test_random_defences import sampled
-from tests.unit.toys import Toy, toy_data, toy_defense, toy_images, toy_vae
+from tests.toys import NoGradient, Toy, random_defense, toy_data, toy_defense, toy_images, toy_vae
 
 HERE = Level("bpda")
 
@@ -257,10 +255,6 @@ def test_with_time_every_step_is_unrolled() -> None:
     assert str(levels(deep, "standard")[-1]) == "bpda"
 
 
-def random_defense(rule: str) -> Defense:
-    return Defense(Toy(), sampled(), LogitShift(0.05), rule, "input").calibrate(toy_images(60, seed=9))
-
-
 @pytest.mark.parametrize("kind", [PGD, APGDCE])
 def test_draws_are_other_draws_where_they_follow_the_image(kind: Any) -> None:
     defense, data = random_defense("purified"), toy_data(6)
@@ -340,17 +334,6 @@ def test_one_missing_slope_does_not_disarm_a_search() -> None:
         found = attack(model, images, labels)
         assert bool(torch.isfinite(found).all())
         assert int(fooled(model, found, labels).sum()) >= 8
-
-
-class NoGradient:
-    """A classifier behind an endpoint."""
-
-    def __init__(self) -> None:
-        self.inner = Toy()
-
-    def __call__(self, images: Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.inner(images.detach())
 
 
 def test_a_source_without_gradients_is_passed_over() -> None:

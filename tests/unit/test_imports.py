@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "alu"
 
 # A part may import from its own level and from lower ones.
 LEVELS = [
-    {"errors", "rng", "check", "modes", "storage", "provenance", "threat", "decision", "imports", "stats"},
+    {"errors", "rng", "check", "checked", "modes", "storage", "provenance", "threat", "decision", "imports", "stats"},
     {"data", "models"},
     {"parts"},
     {"purifiers", "detectors", "attacks"},
@@ -21,12 +21,10 @@ LEVELS = [
     {"evaluation", "report", "integrations"},
     {"demo"},
     {"training"},
-    {"experiments", "paper"},
+    {"paper"},
     {"cli"},
 ]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
-# A figure's interval is needed wherever a figure is shown, and needs nothing itself.
-LIGHT = {"evaluation.intervals"}
 
 
 def imported(path: Path) -> set[str]:
@@ -48,7 +46,7 @@ def test_imports_go_one_way() -> None:
             continue
         for name in imported(path):
             other = name.split(".")[0]
-            if other and name not in LIGHT and LEVEL[other] > LEVEL[part]:
+            if other and LEVEL[other] > LEVEL[part]:
                 wrong.append(f"{path.relative_to(SOURCE)} imports alu.{name}")
     # A type only: what is saved is handed over by the defence itself.
     assert sorted(set(wrong) - {"saving.py imports alu.defense"}) == []
@@ -66,9 +64,16 @@ def test_reports_do_not_need_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_shards_are_merged_without_torch() -> None:
+    code = (
+        "import sys, alu.evaluation.merging, alu.evaluation.text; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def test_reports_read_results_and_nothing_else_of_an_evaluation() -> None:
     allowed = {"errors", "storage", "report", "stats"} | {
-        f"evaluation.{name}" for name in ("metrics", "printed", "result", "verdicts")
+        f"evaluation.{name}" for name in ("metrics", "printed", "result", "text", "verdicts")
     }
     for path in (SOURCE / "report").glob("*.py"):
         # `from alu.evaluation import metrics` names the part in its second half.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from alu import Defense
-from alu.attacks import PGD, CWLinf
+from alu.attacks import CWLinf
 from alu.attacks.adaptive import Stealth
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.soft import OnSoft, SoftOutput, standard
@@ -21,13 +21,9 @@ from alu.attacks.base import Attack
 from alu.attacks.catalog import make_attack
 from alu.attacks.goals import fooled
 from alu.detectors import LogitShift
-from alu.errors import AluError, InputError, UsageError
-from alu.evaluation.run import evaluate, other_networks
-from alu.evaluation.subject import Subject
-from alu.evaluation.suite import Entry
-from alu.purifiers import Blur
+from alu.errors import AluError, UsageError
 from alu.threat import ThreatModel
-from tests.unit.toys import CLASSES, Toy, toy_data, toy_defense, toy_images, toy_vae
+from tests.toys import CLASSES, Toy, toy_data, toy_defense, toy_images, toy_vae
 
 THREAT = ThreatModel("Linf", 0.05)
 
@@ -170,68 +166,3 @@ def test_settings_of_another_type(settings: dict[str, Any], words: str) -> None:
 def test_an_unknown_budget_of_an_attack() -> None:
     with pytest.raises(UsageError, match="no budget 'quik'"):
         make_attack("decoy", budget="quik")
-
-
-def test_two_fits_of_one_defence_are_not_taken_for_one() -> None:
-    known = Subject(toy_defense()).as_json()
-    assert Subject(toy_defense()).as_json() == known
-    other = Subject(Defense(Toy(), Blur(0.5), LogitShift(0.05)).calibrate(toy_images(60, seed=10))).as_json()
-    assert {key for key in known if known[key] != other[key]} == {"parts_sha256"}
-    wider = Subject(Defense(Toy(), Blur(0.7), LogitShift(0.05)).calibrate(toy_images(60, seed=9))).as_json()
-    assert wider["parts_sha256"] != known["parts_sha256"]
-
-
-def test_an_attack_that_breaks_is_noted_and_the_result_incomplete() -> None:
-    class Broken(PGD):
-        def run(self, *_: Any) -> Tensor:
-            raise RuntimeError("sides do not fit")
-
-    extra = (Entry("broken", "adaptive", "", Broken(), whole=True),)
-    result = evaluate(toy_defense(), toy_data(4), THREAT, "adaptive", "quick", extra=extra, diagnostics=False)
-    assert result.attacks[-1].failed == "It broke: RuntimeError: sides do not fit"
-    assert result.unmet == ["broken could not run"]
-
-
-def test_a_model_in_train_mode_is_judged_as_it_was_given() -> None:
-    model = nn.Sequential(nn.BatchNorm2d(3), Toy()).train()
-    evaluate(model, toy_data(6), THREAT, "oblivious", "quick", diagnostics=False)
-    assert int(model[0].num_batches_tracked) == 0  # type: ignore[arg-type]
-    assert model.training
-
-
-def test_blocks_of_nothing() -> None:
-    with pytest.raises(UsageError, match="block_size of at least 1"):
-        evaluate(Toy(), toy_data(2), THREAT, block_size=0)
-
-
-def test_other_networks_are_of_the_same_classes_and_not_the_one_under_attack() -> None:
-    from alu import data, models
-
-    sample = data.sample("test").take([0])
-    (other,) = other_networks(Subject(models.load("cifar10-standard")), sample)
-    assert Subject(other).name != "cifar10-standard"
-    assert other_networks(Subject(Toy()), toy_data(2)) == ()
-
-
-def test_a_classifier_that_lacks_its_normalisation_is_refused() -> None:
-    from alu import data, models
-    from alu.evaluation.normalisation import USUAL, refuse_unnormalised
-
-    network, sample = models.load("cifar10-standard"), data.sample("test").draw(64)
-    mean, deviation = (torch.tensor(values).view(1, 3, 1, 1) for values in USUAL["ImageNet's"])
-    refuse_unnormalised(network, sample.images, sample.labels)
-    refuse_unnormalised(lambda images: network(images * 0), sample.images, sample.labels)
-
-    class Bare(nn.Module):
-        def forward(self, images: Tensor) -> Tensor:
-            logits: Tensor = network(images * deviation + mean)
-            return logits
-
-    with pytest.raises(InputError, match=r"it lacks its normalisation. Put it inside: torch.nn.Seq"):
-        evaluate(Bare(), sample, THREAT, "oblivious", "quick")
-
-    def picky(images: Tensor) -> Tensor:
-        assert float(images.min()) >= 0, "plain images only"
-        return network(1 - images)  # type: ignore[no-any-return]
-
-    refuse_unnormalised(picky, sample.images, sample.labels)

@@ -21,8 +21,8 @@ from alu.training.measures import Measured
 from alu.training.recipes import RECIPES, recipe, seeded
 from alu.training.settings import Settings
 from tests.contracts.parts import images_like
+from tests.toys import Toy, toy_data
 from tests.unit.test_objectives import Brightness
-from tests.unit.toys import Toy, toy_data
 
 
 def shades(count: int = 40) -> data.Dataset:

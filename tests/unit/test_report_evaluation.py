@@ -70,7 +70,7 @@ def test_points_of_the_charts_equal_the_result(tmp_path: Path) -> None:
     risks: dict[str, dict[str, float]] = {"clean": {}}
     flags: dict[str, dict[str, float]] = {}
     for index, record in [("clean", None), *((str(at), record) for at, record in enumerate(result.attacks))]:
-        one = result.clean if record is None else record.judged
+        one = result.clean if record is None else record.answers
         answered = [
             answer != result.labels[image]
             for image, score, answer in zip(one.images, one.score, one.purified, strict=True)
@@ -88,7 +88,7 @@ def test_points_of_the_charts_equal_the_result(tmp_path: Path) -> None:
         hidden = min(values, key=lambda index: values[index])
         points[f"result-0/roc/{hidden}"] = (alarms, values[hidden])
     assert found.points == points
-    pooled = [130, 260, 130, sum(len(record.judged.images) for record in result.attacks[3:])]
+    pooled = [130, 260, 130, sum(len(record.answers.images) for record in result.attacks[3:])]
     assert [sum(counts) for counts in found.counts] == pooled
 
 
@@ -147,7 +147,7 @@ def test_the_verdict_comes_first_and_then_what_was_judged(tmp_path: Path) -> Non
 def test_a_figure_that_is_only_a_bound_says_so(tmp_path: Path) -> None:
     result = results.result(40)
     result.attacks.insert(0, result.attacks.pop(3))  # the decoy first: the others were kept from what it broke
-    result.attacks[1].judged, result.attacks[1].distance = result.attacks[-1].judged, result.attacks[-1].distance
+    result.attacks[1].answers, result.attacks[1].distance = result.attacks[-1].answers, result.attacks[-1].distance
     assert metrics.bound_only(result, ["oblivious"])
     page(tmp_path, result, result)
     bounds = re.findall(r'at most <span class="figure" data-key="([\w/-]+)"', (tmp_path / "report.html").read_text())
@@ -159,7 +159,7 @@ def test_a_figure_that_is_only_a_bound_says_so(tmp_path: Path) -> None:
 def test_attacks_that_failed_or_saw_nothing_say_so(tmp_path: Path) -> None:
     result = results.result(40)
     for record in result.attacks[4:]:
-        record.judged, record.distance = type(record.judged)(), []
+        record.answers, record.distance = type(record.answers)(), []
     result.attacks[4].failed = "the model has no gradient <here>."
     result.attacks[3].notes = ["Warning: zero gradients"]
     text = page(tmp_path, result).line
@@ -173,7 +173,7 @@ def test_diagnostics_are_explained_and_failed_ones_stand_open(tmp_path: Path) ->
     result = results.result(40)
     found = page(tmp_path, result)
     assert [*found.verdicts.values()] == sorted(found.verdicts.values(), key=["failed", "not run", "passed"].index)
-    assert found.verdicts == {item.id: item.verdict for item in result.diagnostics}
+    assert found.verdicts == {item.id: item.status for item in result.diagnostics}
     for item in result.diagnostics:
         assert item.says in found.text
         assert EXPLAINED[item.id] in found.text
@@ -188,7 +188,7 @@ def test_diagnostics_are_explained_and_failed_ones_stand_open(tmp_path: Path) ->
 def test_every_diagnostic_there_is_has_an_explanation() -> None:
     source = Path(alu.report.__file__).parents[1] / "evaluation"
     texts = "".join(path.read_text() for path in source.glob("*.py"))
-    named = set(re.findall(r'Diagnostic\(\s*"([a-z-]+)"', texts)) | set(re.findall(r'"([a-z-]+)": \(.+, "in ', texts))
+    named = set(re.findall(r'(?:Diagnostic|item|_compared)\(\s*"([a-z-]+)"', texts))
     assert {"black-box", "noise", "batch-size", "eps-large"} <= named
     assert named <= set(EXPLAINED)
     documented = (source.parents[2] / "docs" / "diagnostics.md").read_text()

@@ -102,7 +102,7 @@ def test_a_few_far_points_are_rings_on_the_frame(tmp_path: Path) -> None:
 
 def test_the_axis_of_the_risk_ends_where_the_lines_do(tmp_path: Path) -> None:
     result = results.result(200)
-    for one in (result.clean, *(record.judged for record in result.attacks)):
+    for one in (result.clean, *(record.answers for record in result.attacks)):
         one.purified = [result.labels[image] for image in one.images]
     result.clean.purified[3] = (result.labels[3] + 1) % 10
     write([result], tmp_path / "page.html")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from alu.evaluation.result import Judged, Result
+from alu.evaluation.result import Answers, Result
 from alu.report.evaluation import bare
 from alu.report.evaluation_charts import detection_table
 from alu.report.evaluation_tables import attacks, harmless, pairs, setting, side_by_side
@@ -31,8 +31,8 @@ def cells(table: Table) -> list[list[str]]:
 def few(result: Result, count: int) -> Result:
     """The first attack had so many images only."""
     record = result.attacks[0]
-    for name in vars(record.judged):
-        setattr(record.judged, name, getattr(record.judged, name)[:count])
+    for name in vars(record.answers):
+        setattr(record.answers, name, getattr(record.answers, name)[:count])
     record.distance = record.distance[:count]
     return result
 
@@ -49,7 +49,7 @@ def test_every_row_is_as_wide_as_its_table(build: object, rule: str) -> None:
 def test_the_bare_classifier_has_a_table() -> None:
     result = results.result(60)
     assert result.bare is not None
-    result.bare.attacks[1].judged, result.bare.attacks[1].distance = Judged(), []
+    result.bare.attacks[1].answers, result.bare.attacks[1].distance = Answers(), []
     result.bare.unmet = ["no attack without gradients"]
     context = bare("result-0/bare", result)
     assert context is not None
@@ -67,7 +67,7 @@ def test_the_bare_classifier_has_a_table() -> None:
 
 def test_every_row_of_an_attack_can_be_filtered_by_what_the_attacker_knows() -> None:
     result = results.result(130)
-    result.attacks[2].notes, result.attacks[5].judged, result.attacks[5].distance = ["a warning"], Judged(), []
+    result.attacks[2].notes, result.attacks[5].answers, result.attacks[5].distance = ["a warning"], Answers(), []
     table = attacks("result-0", result)
     assert [(row.label.name, row.label.knowledge, row.remark[:7]) for row in table.rows] == [
         ("fgsm", "oblivious", ""),
@@ -157,6 +157,6 @@ def test_a_precision_that_may_be_anything_is_left_out(alarms: int, shown: bool) 
 def test_shares_of_a_handful_of_images_are_left_out() -> None:
     for count in (11, 12):
         result = few(results.result(40), count)
-        assert len(result.attacks[0].judged.images) == count
+        assert len(result.attacks[0].answers.images) == count
         deployed = detection_table("result-0", result).rows[0].cells[0]
         assert (words(deployed).strip() == "n too small") == (count == 11)

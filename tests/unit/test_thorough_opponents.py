@@ -17,12 +17,9 @@ from alu.attacks.adaptive.query import Query
 from alu.attacks.adaptive.soft import OnSoft
 from alu.attacks.adaptive.view import Level
 from alu.attacks.goals import margin
-from alu.evaluation.diagnostics import measured
-from alu.evaluation.subject import Subject
 from alu.purifiers import Blur, Purifier
 from alu.purifiers.base import Traits
-from alu.threat import ThreatModel
-from tests.unit.toys import Toy, toy_data, toy_defense, toy_images, toy_vae
+from tests.toys import Toy, toy_data, toy_defense, toy_images, toy_vae
 
 
 def test_decoy_b_refreshes_the_deployed_purifier() -> None:
@@ -109,14 +106,3 @@ def test_without_a_score_hiding_is_the_margin_alone() -> None:
     ]
     assert not torch.equal(kept, data.images)
     assert all(torch.equal(kept, other) for other in left_out)
-
-
-def test_curves_go_from_small_to_large_even_where_the_ball_is_wide() -> None:
-    # Twice this eps is more than what the last point is meant to be.
-    threat, data = ThreatModel("Linf", 0.2), toy_data(8)
-    curves = measured(Subject(Toy()), data.images, data.labels, threat, 0)
-    sizes = [point["eps"] for point in curves["eps"]]
-    assert sizes == sorted(sizes)
-    assert max(sizes) == pytest.approx(0.4)
-    kept = {point["eps"]: point["right"] for point in curves["eps"]}
-    assert kept[threat.eps] == sum(not row["broken"] for row in curves["probed"])

@@ -35,9 +35,9 @@ from alu.training.objectives import Objective
 from alu.training.recipes import recipe, seeded
 from alu.training.settings import Settings
 from tests.conftest import ROOT
+from tests.toys import Toy, toy_data
 from tests.unit.test_objectives import EPS, batch
 from tests.unit.test_training import Killed, small_run
-from tests.unit.toys import Toy, toy_data
 
 
 class Three(nn.Module):

@@ -51,8 +51,8 @@ def attack(
     """Attack a defence or a classifier and write the adversarial images."""
     from alu.attacks.catalog import make_attack
     from alu.attacks.goals import fooled
-    from alu.cli.subjects import find_images, refuse_strangers
-    from alu.evaluation.normalisation import refuse_unnormalised
+    from alu.cli.subjects import find_images
+    from alu.evaluation.probes import refuse_unnormalised
     from alu.evaluation.subject import Subject
     from alu.integrations.robustbench import labels_path
     from alu.loading import load
@@ -68,14 +68,15 @@ def attack(
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)
     images = find_images(data, n, seed, root, size)
-    refuse_strangers(model, images, where)
+    attacked = Subject(model)
+    attacked.check(images.images, images.name, images.classes)
     if writes_pictures and images.pixels.is_floating_point():
         raise UsageError(
             f"{data} holds finer values than the 256 of a PNG file, so that writing would change the attack. "
             f"Write numbers: --out {out}.npz"
         )
     with evaluating(model):
-        refuse_unnormalised(Subject(model).logits, images.images.to(where), images.labels.to(where))
+        refuse_unnormalised(attacked.logits, images.images.to(where), images.labels.to(where))
     with stages() as watch:
         found = search(
             model, images.images.to(where), images.labels.to(where), lambda done, total: watch("Attacking", done, total)

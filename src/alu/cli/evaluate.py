@@ -1,10 +1,10 @@
-"""alu evaluate: the strictest judgement of a defence, or of anyone's model, that this machine has time for."""
+"""alu evaluate: the strictest evaluation of a defence, or of any model, that fits the chosen budget."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,8 +14,8 @@ from alu.cli.stages import stages
 from alu.errors import AluError, UsageError
 
 if TYPE_CHECKING:
-    from alu.data import Dataset
-    from alu.threat import ThreatModel
+    from alu.evaluation.cascade import Evaluation
+    from alu.evaluation.suite import Budget, Suite
 
 
 class InterruptedEvaluationError(AluError):
@@ -36,14 +36,18 @@ def evaluate(
     data: Annotated[
         str, typer.Option(help="Labelled images: a known name, a folder with one sub-folder per class, or .npz.")
     ] = "cifar10-sample",
-    out: Annotated[Path, typer.Option(help="Result file (JSON); an interrupted run goes on from beside it.")] = Path(
+    out: Annotated[Path, typer.Option(help="Result file (JSON); an interrupted run resumes when run again.")] = Path(
         "result.json"
     ),
     n: Annotated[int | None, typer.Option(help="How many test images to draw; all by default.", min=1)] = None,
     suite: Annotated[
-        str, typer.Option(help="oblivious (attacks on the classifier), paper (and through the purifier) or adaptive.")
+        str,
+        typer.Option(
+            help="oblivious (attacks on the classifier), paper (also through the purifier) or adaptive (also attacks "
+            "that know the defence)."
+        ),
     ] = "adaptive",
-    budget: Annotated[str, typer.Option(help="quick, standard or full.")] = "standard",
+    budget: Annotated[str, typer.Option(help="How long the attacks search: quick, standard or full.")] = "standard",
     norm: Norm = "Linf",
     eps: Eps = None,
     shard: Annotated[str, typer.Option(help="i/n: the i-th of n parts, for several machines; see alu merge.")] = "1/1",
@@ -56,11 +60,11 @@ def evaluate(
 ) -> None:
     """Attack what is deployed with everything that fits the budget, and write every outcome to a file.
 
-    Ends with 3 if the result is incomplete. `alu report` makes a page of it.
+    Exits with 3 if the result is incomplete. `alu report` makes a page of it.
     """
-    from alu.cli.subjects import find_images, refuse_strangers
-    from alu.evaluation.run import evaluate as run
-    from alu.evaluation.subject import Subject
+    from alu.cli.subjects import find_images
+    from alu.evaluation.estimate import estimate
+    from alu.evaluation.evaluate import prepare, run
     from alu.loading import load
 
     threat, part = parse_threat(norm, eps), parse_shard(shard)
@@ -70,41 +74,38 @@ def evaluate(
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)
     images = find_images(data, n, seed, root, size)
-    refuse_strangers(model, images, where)
-    name = subject if ":" in subject else None  # two of the user's own could not be told apart by their class
-    _refuse_another(out, name or Subject(model).name, images, threat, seed)
+    name = subject if ":" in subject else None  # two modules of the user's own may have the same class name
+    evaluation = prepare(
+        model, images, None, threat, cast("Suite", suite), cast("Budget", budget), name=name, seed=seed, shard=part
+    )
+    refuse_other_result(out, evaluation)
     if budget != "quick":
-        _say_how_long(model, images, threat, suite, budget, seed)
+        sys.stderr.write(f"alu: {estimate(evaluation)}.\n")
     try:
         with stages() as watch:
-            result = run(model, images, threat, suite, budget, seed=seed, out=out, shard=part, name=name, watch=watch)
+            result = run(evaluation, out=out, watch=watch)
     except KeyboardInterrupt as error:
         raise InterruptedEvaluationError(
-            f"Interrupted. What was done is in {out}.work: run the same command again to go on."
+            f"Interrupted. What was done is in {out}.work: run the same command again to resume."
         ) from error
     following = f"alu report {out}" if part[1] == 1 else f"alu merge with the other {part[1] - 1} of {part[1]} shards"
     sys.stdout.write(f"{result}\n\nWritten to {out}. Next: {following}\n")
-    if not result.complete or (strict and any(item.verdict == "failed" for item in result.diagnostics)):
+    if not result.complete or (strict and any(item.status == "failed" for item in result.diagnostics)):
         raise typer.Exit(3)
 
 
-def _refuse_another(out: Path, subject: str, images: Dataset, threat: ThreatModel, seed: int) -> None:
-    """A result may be measured again in its place, and nothing else may take it."""
+def refuse_other_result(out: Path, evaluation: Evaluation) -> None:
+    """A result is only replaced by the same evaluation, run again."""
     if not out.exists():
         return
+    from alu.evaluation.cascade import differences_from
     from alu.evaluation.result import Result
 
-    there = Result.load(out)
-    asked = {
-        "subject": (there.subject.get("name"), subject), "data set": (there.dataset.get("name"), images.name),
-        "norm": (there.threat.get("norm"), threat.norm), "eps": (there.threat.get("eps"), threat.eps),
-        "seed": (there.provenance.get("seed"), seed),
-    }  # fmt: skip
-    for what, (known, now) in asked.items():
-        if known != now:
-            raise UsageError(
-                f"--out {out} holds a result whose {what} is {known}, not {now}; it stays. Choose another --out."
-            )
+    if differs := differences_from(Result.load(out), evaluation):
+        raise UsageError(
+            f"--out {out} holds a result with other settings: {'; '.join(differs)}. It was not replaced. "
+            "Choose another --out."
+        )
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -113,9 +114,3 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not (slash and first.isdigit() and count.isdigit() and 1 <= int(first) <= int(count)):
         raise UsageError(f"--shard is i/n with i from 1 to n, such as 2/4; {text!r} is not.")
     return int(first) - 1, int(count)
-
-
-def _say_how_long(model: Any, images: Dataset, threat: ThreatModel, suite: str, budget: str, seed: int) -> None:
-    from alu.evaluation.estimate import estimate
-
-    sys.stderr.write(f"alu: {estimate(model, images, threat, suite, budget, seed)}.\n")

@@ -1,125 +1,307 @@
-"""The cascade: every attack of a suite on one block of images, cheap ones first, each on what is left standing."""
+"""The cascade: every attack of a suite on one block of images, cheap ones first, each on the images that no earlier
+one has broken. After each attack the block is written to a folder, so that an interrupted evaluation can resume."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
+import json
+import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from alu.errors import AluError
-from alu.evaluation.examples import example
+from alu.checked import read_checked, write_checked
+from alu.data.dataset import Dataset
+from alu.errors import AluError, StorageError
 from alu.evaluation.metrics import WRONG, outcomes
-from alu.evaluation.result import AttackRecord, Judged
+from alu.evaluation.result import Answers, AttackRecord, Result, record_from_plain, to_plain
 from alu.evaluation.subject import Subject
-from alu.evaluation.suite import Entry
-from alu.evaluation.work import Block, Work
-from alu.threat import ThreatModel
+from alu.evaluation.suite import Conditions, Entry
+from alu.evaluation.text import eps_text
+from alu.storage import read_json, write_json
 
 EXAMPLES = 4
 """Images of the first block whose pictures are kept, for each attack."""
+LONGEST = 100
+"""Values of settings are quoted up to so many letters."""
+NOT_QUOTED = {
+    "images": "the images are not the same",
+    "attacks": "the attacks' settings are not the same",
+    "subject classifier_sha256": "the classifier's weights are not the same",
+    "subject parts_sha256": "the fitted purifier or detector is not the same",
+}
+"""Settings whose values mean nothing to a reader."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that stays the same from block to block."""
+    """Everything that is fixed before the first attack. `prepare` builds it once, for `estimate` and for `run`."""
 
     subject: Subject
+    dataset: Dataset
     images: Tensor
+    """The data set's images on the subject's device, and their labels."""
     labels: Tensor
-    numbers: list[int]
-    entries: list[Entry]
-    threat: ThreatModel
-    work: Work
-    size: int
+    conditions: Conditions
+    entries: tuple[Entry, ...]
+    """The attacks of the suite."""
+    provenance: dict[str, Any]
+    shard: tuple[int, int] = (0, 1)
+    extra: tuple[Entry, ...] = ()
+    """The user's own attacks."""
+    bare: Evaluation | None = None
+    """Of a defence: its classifier without it, under the same conditions."""
+
+    @property
+    def attacks(self) -> tuple[Entry, ...]:
+        """All attacks in the order in which they are run."""
+        return (*self.entries, *self.extra)
+
+    @property
+    def blocks(self) -> list[int]:
+        """The blocks of this shard."""
+        size = self.conditions.block_size
+        return list(range((len(self.images) + size - 1) // size))[self.shard[0] :: self.shard[1]]
 
     def positions(self, block: int) -> list[int]:
         """The images of a block, as positions in the data set."""
-        return list(range(block * self.size, min((block + 1) * self.size, len(self.images))))
+        size = self.conditions.block_size
+        return list(range(block * size, min((block + 1) * size, len(self.images))))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the images and labels themselves."""
+        digest = hashlib.sha256(self.images.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(self.labels.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that its outcomes depend on, as plain values."""
+        at = self.conditions
+        plain = {
+            "subject": self.subject.as_json(), "data set": {"name": self.dataset.name, "split": self.dataset.split},
+            "n": len(self.images), "images": self.fingerprint, "threat model": asdict(at.threat), "suite": at.suite,
+            "budget": at.budget, "seed": at.seed, "shard": self.shard, "block_size": at.block_size,
+            "attacks": {entry.name: settings_of(entry.attack) for entry in self.attacks},
+            "version": {name: self.provenance[name] for name in ("alu", "commit", "torch")},
+        }  # fmt: skip
+        restored: dict[str, Any] = json.loads(json.dumps(plain))  # as a file has them: tuples are lists there
+        return restored
 
 
-def attacked_block(ready: Evaluation, number: int, step: Callable[[int], None]) -> Block:
-    """All attacks on one block, from where it was left."""
-    block, positions = ready.work.read(number), ready.positions(number)
-    images, labels = ready.images[positions], ready.labels[positions]
+def differences(known: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Every setting that differs, with both values where they are short; what follows from another is left out."""
+    changed = {name for name in now if known.get(name) != now[name]}
+    if changed & {"suite", "budget", "threat model", "seed", "block_size", "subject"}:
+        changed.discard("attacks")
+    if "n" in changed:
+        changed.discard("images")
+    texts = []
+    for name in (name for name in now if name in changed):
+        before, after = known.get(name), now[name]
+        if isinstance(before, dict) and isinstance(after, dict) and name != "attacks":
+            texts += _differences_inside(name, before, after)
+        else:
+            texts.append(_difference(name, before, after))
+    return texts
+
+
+def differences_from(result: Result, evaluation: Evaluation) -> list[str]:
+    """The same against a finished result, for what the user chose: with other weights or another version it may be
+    measured again."""
+    known = {
+        "subject": {"name": result.subject.get("name")},
+        "data set": {name: result.dataset.get(name) for name in ("name", "split")},
+        "n": result.dataset.get("n"), "threat model": dict(result.threat), "suite": result.suite,
+        "budget": result.budget, "seed": result.provenance.get("seed"), "shard": list(result.shard),
+    }  # fmt: skip
+    settings = evaluation.settings()
+    chosen = {
+        name: {key: settings[name][key] for key in value} if isinstance(value, dict) else settings[name]
+        for name, value in known.items()
+    }
+    return differences(known, chosen)
+
+
+def _differences_inside(name: str, known: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The same for settings that belong together."""
+    if name == "threat model" and {"eps", "norm"} <= set(known):
+        known, now = ({**one, "eps": eps_text(one["eps"], one["norm"])} for one in (known, now))
+    keys = [key for key in {**known, **now} if known.get(key) != now.get(key)]
+    if name == "subject" and "name" in keys:  # everything else about it follows
+        keys = ["name"]
+    return [_difference(f"{name} {key}", known.get(key), now.get(key)) for key in keys]
+
+
+def _difference(name: str, known: Any, now: Any) -> str:
+    if name in NOT_QUOTED:
+        return NOT_QUOTED[name]
+    if name == "shard" and known is not None:
+        known, now = (f"{place + 1}/{count}" for place, count in (known, now))
+    quoted = known is not None and not any(isinstance(value, dict | list) for value in (known, now))
+    if quoted and max(len(str(value)) for value in (known, now)) <= LONGEST:
+        return f"{name} was {known} and is now {now}"
+    return f"{name} is not the same"
+
+
+@dataclass
+class Block:
+    """Images that are attacked together; positions are those of the whole data set."""
+
+    number: int
+    clean: Answers | None = None
+    attacks: list[AttackRecord] = field(default_factory=list)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Work:
+    """The folder that an interrupted evaluation resumes from; without one, everything stays in memory."""
+
+    def __init__(self, folder: Path | None, settings: dict[str, Any]) -> None:
+        self.folder, self.settings = folder, settings
+        if folder is not None and (folder / "evaluation.json").exists():
+            self._refuse_other_settings(folder)
+        elif folder is not None:
+            write_json(folder / "evaluation.json", settings)
+
+    def _refuse_other_settings(self, folder: Path) -> None:
+        try:
+            known = read_json(folder / "evaluation.json")
+        except StorageError as error:
+            raise StorageError(f"{error} Delete the folder {folder}; the evaluation then starts again.") from error
+        differs = differences(known if isinstance(known, dict) else {}, self.settings)
+        if differs:
+            raise StorageError(
+                f"{folder} holds an interrupted evaluation with other settings: {'; '.join(differs)}. "
+                "Finish it with its own settings, delete the folder, or choose another output."
+            )
+
+    def read(self, number: int) -> Block:
+        """What is known of a block; nothing if it has not been begun."""
+        path = self._path(number)
+        if path is None or not path.exists():
+            return Block(number)
+        plain = read_checked(path, "a block of an evaluation", "Delete it; its block is then attacked again.")
+        attacks = [record_from_plain(record) for record in plain["attacks"]]
+        return Block(number, Answers(**plain["clean"]), attacks, plain["examples"])
+
+    def write(self, block: Block) -> None:
+        """Keep a block as it is now."""
+        path = self._path(block.number)
+        if path is not None:
+            write_checked(path, to_plain(block))
+
+    def remove(self) -> None:
+        """Delete the folder: the evaluation is done and its result written."""
+        if self.folder is not None:
+            with suppress(OSError):
+                shutil.rmtree(self.folder)
+
+    def _path(self, number: int) -> Path | None:
+        return None if self.folder is None else self.folder / f"block-{number:04d}.json"
+
+
+def attack_block(evaluation: Evaluation, work: Work, number: int, step: Callable[[int], None]) -> Block:
+    """All attacks on one block, from where it was left; `step` is called with the number of passes that are done."""
+    block, positions = work.read(number), evaluation.positions(number)
+    images, labels = evaluation.images[positions], evaluation.labels[positions]
     if block.clean is None:
-        block.clean = ready.subject.judge(images, labels, positions)
-        ready.work.write(block)
+        block.clean = evaluation.subject.answers(images, labels, positions)
+        work.write(block)
     step(1)
-    for done, entry in enumerate(ready.entries, start=1):
+    for done, entry in enumerate(evaluation.attacks, start=1):
         if done > len(block.attacks):
-            block.attacks.append(_attacked(ready, entry, block, positions))
-            ready.work.write(block)
+            chosen = positions if entry.whole else _unbroken(evaluation, block)
+            block.attacks.append(_attack(evaluation, entry, block, chosen))
+            work.write(block)
         step(done + 1)
     return block
 
 
-def _attacked(ready: Evaluation, entry: Entry, block: Block, positions: list[int]) -> AttackRecord:
-    assert block.clean is not None
-    chosen = positions if entry.whole else _standing(ready, block)
-    record = blank(entry)
-    if not chosen:
+def _attack(evaluation: Evaluation, entry: Entry, block: Block, positions: list[int]) -> AttackRecord:
+    """One attack on these images, and the deployed answers to what it returns."""
+    record, subject, threat = blank_record(entry), evaluation.subject, evaluation.conditions.threat
+    if not positions:
         return record
-    images, labels = ready.images[chosen], ready.labels[chosen]
+    images, labels = evaluation.images[positions], evaluation.labels[positions]
+    numbers = [int(number) for number in evaluation.dataset.indices[positions]]
     started = time.perf_counter()
-    with ready.subject.counted() as cost:
+    with subject.counted() as cost:
         try:
-            numbers = [ready.numbers[position] for position in chosen]
-            found = entry.attack(ready.subject.model, images, labels, numbers=numbers)
+            adversarial = entry.attack(subject.model, images, labels, numbers=numbers)
         except AluError as error:
             record.failed = str(error)
             return record
-        except Exception as error:  # an attack that breaks on this subject must not cost the whole evaluation
-            record.failed = f"It broke: {type(error).__name__}: {error}"
+        except Exception as error:  # an attack that crashes on this subject must not cost the whole evaluation
+            record.failed = f"It crashed: {type(error).__name__}: {error}"
             return record
     record.seconds, record.forwards, record.backwards = time.perf_counter() - started, cost.forwards, cost.backwards
     record.notes = [str(note) for note in getattr(entry.attack, "flags_", ())]
-    if not bool(ready.threat.contains(found, images).all()):
+    if not bool(threat.contains(adversarial, images).all()):
         record.notes.append("left-the-ball: some images were moved farther than the threat model allows")
-    record.judged = ready.subject.judge(found, labels, chosen)
-    record.distance = [round(value, 6) for value in ready.threat.distance(found, images).tolist()]
+    record.answers = subject.answers(adversarial, labels, positions)
+    record.distance = [round(value, 6) for value in threat.distance(adversarial, images).tolist()]
     if block.number == 0:
-        block.examples += _examples(ready, entry, images, found, labels, record.judged)
+        block.examples += _examples(evaluation, entry, positions, adversarial)
     return record
 
 
-def _standing(ready: Evaluation, block: Block) -> list[int]:
-    """Images of the block that are right so far, or rejected: what is left to break."""
+def _unbroken(evaluation: Evaluation, block: Block) -> list[int]:
+    """Images of the block that are correct so far, or rejected: what is left to break."""
     assert block.clean is not None
-    labels = ready.labels.tolist()
-    fallen = {
+    labels = evaluation.labels.tolist()
+    broken = {
         image
-        for judged in (block.clean, *(record.judged for record in block.attacks))
-        for image, value in outcomes(judged, labels).items()
+        for answers in (block.clean, *(record.answers for record in block.attacks))
+        for image, value in outcomes(answers, labels).items()
         if value == WRONG
     }
-    return [image for image in block.clean.images if image not in fallen]
+    return [image for image in block.clean.images if image not in broken]
 
 
-def _examples(
-    ready: Evaluation, entry: Entry, images: Tensor, found: Tensor, labels: Tensor, judged: Judged
-) -> list[dict[str, Any]]:
-    if ready.subject.defense is None:
+def _examples(evaluation: Evaluation, entry: Entry, positions: list[int], adversarial: Tensor) -> list[dict[str, Any]]:
+    """Pictures (PNG data URIs), logits and answers of the first images, for a page."""
+    defense, eps = evaluation.subject.defense, max(evaluation.conditions.threat.eps, 1e-9)
+    if defense is None:
         return []
-    decision = ready.subject.defense.decide(found[:EXAMPLES])
-    return [
-        example(
-            entry.name,
-            judged.images[place],
-            images[place],
-            found[place],
-            int(labels[place]),
-            decision,
-            place,
-            ready.threat.eps,
-        )
-        for place in range(min(EXAMPLES, len(found)))
-    ]
+    decision = defense.decide(adversarial[:EXAMPLES])
+    rows = []
+    for place, position in enumerate(positions[:EXAMPLES]):
+        clean, attacked, score = evaluation.images[position], adversarial[place], float(decision.score[place])
+        rows.append({
+            "attack": entry.name, "image": position, "true": int(evaluation.labels[position]),
+            "answer": int(decision.label[place]), "flagged": bool(decision.flagged[place]),
+            "score": None if score != score else round(score, 4),  # noqa: PLR0124
+            "clean": png(clean), "adversarial": png(attacked),
+            # Gray is no change; black and white are the whole of eps.
+            "perturbation": png((attacked - clean) / eps / 2 + 0.5), "purified": png(decision.purified[place]),
+            "before": [round(float(value), 3) for value in decision.pre_logits[place]],
+            "after": [round(float(value), 3) for value in decision.post_logits[place]],
+        })  # fmt: skip
+    return rows
 
 
-def blank(entry: Entry) -> AttackRecord:
+def png(image: Tensor) -> str:
+    """A picture as a data URI; of more than three channels the first three are shown."""
+    from PIL import Image
+
+    pixels = (image.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8)[:3].permute(1, 2, 0).numpy()
+    picture = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] < 3 else pixels)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def blank_record(entry: Entry) -> AttackRecord:
     """The record of an attack before it has seen an image."""
     return AttackRecord(entry.name, entry.knowledge, entry.about, settings_of(entry.attack), entry.whole)
 

@@ -20,7 +20,7 @@ from alu.rng import normal_per_image
 
 @dataclass(frozen=True)
 class Change:
-    """One way in which a picture changes without an attack; `moderate` if a person hardly minds it."""
+    """One way in which a picture changes without an attack; `moderate` if a person hardly notices it."""
 
     name: str
     apply: Callable[[Tensor], Tensor]
@@ -33,10 +33,10 @@ def gaussian_noise(images: Tensor, sigma: float) -> Tensor:
     return (images + sigma * noise).clamp(0, 1)
 
 
-def salt_and_pepper(images: Tensor, share: float) -> Tensor:
-    """A share of the pixels, all their channels together, turned white or black."""
+def salt_and_pepper(images: Tensor, fraction: float) -> Tensor:
+    """A fraction of the pixels, all their channels together, turned white or black."""
     chance = normal_per_image(images, (1, *images.shape[2:]), 0, "salt and pepper")
-    limit = NormalDist().inv_cdf(1 - share / 2)
+    limit = NormalDist().inv_cdf(1 - fraction / 2)
     return torch.where(chance.abs() > limit, (chance > 0).to(images), images)
 
 
@@ -68,8 +68,8 @@ def _noise(sigma: float, moderate: bool = True) -> Change:
     return Change(f"Gaussian noise {sigma:g}", lambda images: gaussian_noise(images, sigma), moderate)
 
 
-def _specks(share: float, moderate: bool = True) -> Change:
-    return Change(f"salt and pepper {100 * share:g} %", lambda images: salt_and_pepper(images, share), moderate)
+def _specks(fraction: float, moderate: bool = True) -> Change:
+    return Change(f"salt and pepper {100 * fraction:g} %", lambda images: salt_and_pepper(images, fraction), moderate)
 
 
 def _brightness(by: float) -> Change:
@@ -114,8 +114,8 @@ def harmless_rows(
     batch_size: int = 100,
     watch: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict[str, Any]]:
-    """For each change, of `n` images: right answers of the bare classifier ("bare"), of the purifier alone ("purified")
-    and of the deployed rule ("right"); how many are flagged, and how many rejected."""
+    """For each change, of `n` images: correct answers of the bare classifier ("bare"), of the purifier alone
+    ("purified") and of the deployed rule ("right"); how many are flagged, and how many rejected."""
     rows = []
     watch(0, len(HARMLESS))
     for number, change in enumerate(HARMLESS, start=1):
@@ -130,7 +130,7 @@ def harmless_rows(
 
 @torch.no_grad()
 def counts(defense: Defense, images: Tensor, labels: Tensor, batch_size: int = 100) -> dict[str, int]:
-    """Of `n` images: bare, purified and deployed answers that are right; flagged; rejected."""
+    """Of `n` images: bare, purified and deployed answers that are correct; flagged; rejected."""
     decision: Decision = defense.decide(images, batch_size)
     labels = labels.to(decision.label.device)
     by_input = defense.reference == "input"

@@ -1,24 +1,131 @@
-"""Probes: questions to the subject itself that show whether its figures can be trusted."""
+"""Probes: questions to the subject itself, which show its traits and whether its figures can be trusted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
+from alu.attacks.adaptive.view import Level, View
 from alu.attacks.base import Attack
-from alu.attacks.goals import fooled, logits_of, margin
-from alu.errors import AluError
-from alu.evaluation.looks import USABLE, Seen, joined, margin_slope, seen, slopes, usable
+from alu.attacks.goals import fooled, gradient_of, logits_of, margin
+from alu.errors import AluError, InputError
 from alu.evaluation.result import Diagnostic
 from alu.evaluation.subject import Subject
+from alu.models.normalize import CIFAR10, IMAGENET, Normalize, per_channel
 from alu.modes import evaluating
+from alu.purifiers.base import Traits
 from alu.rng import generator
+from alu.stats import sign_test
 from alu.threat import ThreatModel
 
+ROUNDING = 1e-3
+"""Up to here logits differ by float rounding."""
+USABLE = 0.9
+"""So many images must have a gradient that is finite and not zero."""
+UPHILL = 0.75
+"""On so many images one gray level along the gradient must raise the loss."""
 SCORE = " and of the score"
+NORMALISATIONS = {
+    "CIFAR-10's": CIFAR10,
+    "ImageNet's": IMAGENET,
+    "the usual 0.5": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+"""Means and deviations that networks are trained with."""
+MOST, FEWEST = 128, 32
+"""At most so many images are tried with each normalisation, and fewer than so many prove nothing."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a subject returns for some images: logits, whether each is answered, and the detector's score (0: none)."""
+
+    logits: Tensor
+    accepted: Tensor
+    score: Tensor
+
+    def difference(self, other: Output) -> float:
+        """By how much logits, relative to the largest of an image, or scores, relative to the largest of all, differ:
+        the median over images."""
+        logits = (self.logits - other.logits).abs().amax(1) / self.logits.abs().amax(1).clamp_min(1e-6)
+        score = (self.score - other.score).abs() / self.score.abs().max().clamp_min(1e-6)
+        return max(float(logits.median()), float(score.median()))
+
+    def changes(self, other: Output) -> int:
+        """How many images get another answer, or are rejected in only one of the two."""
+        answer = self.logits.argmax(1) != other.logits.argmax(1)
+        return int((answer | (self.accepted != other.accepted)).sum())
+
+    def flipped(self) -> Output:
+        """The last image first."""
+        return Output(self.logits.flip(0), self.accepted.flip(0), self.score.flip(0))
+
+    def equals(self, other: Output) -> bool:
+        """Equal up to rounding: single images may flip with Adam's sign steps, the median may not move."""
+        return self.difference(other) <= ROUNDING and self.changes(other) <= max(1, len(self.logits) // 100)
+
+
+@torch.no_grad()
+def output_of(subject: Subject, images: Tensor, batch_size: int | None = None) -> Output:
+    """What the subject returns for these images, in batches of this size or all at once."""
+    parts = [_output(subject, part) for part in torch.split(images, batch_size or len(images))]
+    return Output(*(torch.cat([getattr(part, name) for part in parts]) for name in ("logits", "accepted", "score")))
+
+
+def _output(subject: Subject, images: Tensor) -> Output:
+    with evaluating(subject.model, subject.classifier):
+        logits = logits_of(subject.model, images)
+        zeros = torch.zeros(len(images), device=images.device)
+        if subject.defense is None:
+            return Output(logits, zeros == 0, zeros)
+        decision = subject.defense.decide(images)
+        return Output(logits, decision.accepted, torch.nan_to_num(decision.score.to(zeros)))
+
+
+def observed_traits(subject: Subject, images: Tensor, labels: Tensor) -> Traits:
+    """Traits that a few answers show, whatever is declared: other answers in a second call or for single images, and
+    an output, or a score that decides, without a usable gradient."""
+    first, second = output_of(subject, images), output_of(subject, images)
+    single = output_of(subject, images, batch_size=1)
+    random = not first.equals(second)
+    try:
+        enough = all(float(usable(slope).float().mean()) >= USABLE for slope in slopes(subject, images, labels))
+    except AluError:
+        enough = False
+    return Traits(
+        stochastic=random,
+        # Where answers are random anyway, nothing can be said about the batch.
+        batch_dependent=not random and not first.equals(single),
+        gradient="exact" if enough else "approximate",
+    )
+
+
+def usable(slope: Tensor) -> Tensor:
+    """Which images have a gradient that is finite and not zero [N]."""
+    flat = slope.flatten(1)
+    return torch.isfinite(flat).all(1) & (flat.abs().amax(1) > 0)
+
+
+def slopes(subject: Subject, images: Tensor, labels: Tensor) -> list[Tensor]:
+    """Gradients of the deployed output's margin and, where a detector decides, of its score."""
+    gradients = [margin_slope(subject, images, labels)]
+    if subject.defense is not None and subject.defense.traits.detector:
+        view = View(subject.defense, Level(subject.defense.grad_mode), "The diagnostic")
+        with evaluating(subject.model, subject.classifier), torch.enable_grad():
+            at = images.detach().clone().requires_grad_(True)
+            gradients.append(gradient_of(view.excess(view.evidence(at)).sum(), at, "The diagnostic").detach())
+    return gradients
+
+
+def margin_slope(subject: Subject, images: Tensor, labels: Tensor) -> Tensor:
+    """The gradient of the deployed output's margin."""
+    with evaluating(subject.model, subject.classifier), torch.enable_grad():
+        at = images.detach().clone().requires_grad_(True)
+        value = margin(logits_of(subject.model, at), labels)
+        return gradient_of(value.sum(), at, "The diagnostic").detach()
 
 
 def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnostic]:
@@ -41,7 +148,7 @@ def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnost
     first = Diagnostic(
         "gradients-usable",
         "passed" if least >= USABLE else "failed",
-        f"A gradient that is a number and not zero: {', '.join(texts)}.",
+        f"A gradient that is finite and not zero: {', '.join(texts)}.",
     )
     fine = rows[""]
     return [first, _uphill(subject, images[fine], labels[fine], slope[fine])]
@@ -54,87 +161,88 @@ def _uphill(subject: Subject, images: Tensor, labels: Tensor, slope: Tensor) -> 
     with torch.no_grad(), evaluating(subject.model, subject.classifier):
         up = margin(logits_of(subject.model, (images + step).clamp(0, 1)), labels)
         down = margin(logits_of(subject.model, (images - step).clamp(0, 1)), labels)
-    share = float((up > down).float().mean())
-    says = f"One gray level along the gradient's sign the loss is higher than one against it on {100 * share:.0f} % of "
-    return Diagnostic(
-        "gradients-mislead", "passed" if share >= 0.75 else "failed", f"{says}{len(images)} images (75 % wanted)."
+    rate = float((up > down).float().mean())
+    says = (
+        f"On {100 * rate:.0f} % of {len(images)} images the loss is higher one gray level along the gradient's sign "
+        f"than one against it ({100 * UPHILL:.0f} % required)."
     )
+    return Diagnostic("gradients-mislead", "passed" if rate >= UPHILL else "failed", says)
 
 
 def steadiness(subject: Subject, images: Tensor) -> list[Diagnostic]:
     """Whether answers depend on the batch, its order, a second call, the global random state, or on gradients."""
-    whole, again = seen(subject, images), seen(subject, images)
-    flipped = seen(subject, images.flip(0))
-    compared = {
-        "batch-size": (joined([seen(subject, part) for part in torch.split(images, 3)]), "in batches of 3"),
-        "batch-order": (flipped.turned(), "in the opposite order"),
-        "second-call": (again, "in a second call"),
-    }
-    random = not whole.same(again)
-    found = [_same(id, whole, other, how, random) for id, (other, how) in compared.items()]
+    first, second = output_of(subject, images), output_of(subject, images)
+    random = not first.equals(second)
+    by_size, by_order = output_of(subject, images, batch_size=3), output_of(subject, images.flip(0)).flipped()
+    again = _compared("second-call", first, second, "in a second call", random)
     if random and not subject.declared.stochastic:
-        found[-1] = Diagnostic("second-call", "failed", f"{found[-1].says} It does not say so itself.")
-    return [*found, _watched(subject, images, whole, random), reseeding(subject, images[:2])]
+        again = Diagnostic("second-call", "failed", f"{again.says} It does not declare the trait `stochastic`.")
+    return [
+        _compared("batch-size", first, by_size, "in batches of 3", random),
+        _compared("batch-order", first, by_order, "in the opposite order", random),
+        again,
+        _with_gradients(subject, images, first, random),
+        reseeding(subject, images[:2]),
+    ]
 
 
-def _same(id: str, whole: Seen, other: Seen, how: str, random: bool) -> Diagnostic:
-    says = _difference(whole, other, how)
-    if not random or whole.same(other):
-        return Diagnostic(id, "passed" if whole.same(other) else "failed", says)
-    return Diagnostic(id, "passed", f"{says} It answers at random, and is judged on fresh draws.")
+def _compared(id: str, first: Output, other: Output, how: str, random: bool) -> Diagnostic:
+    says = _difference(first, other, how)
+    if not random or first.equals(other):
+        return Diagnostic(id, "passed" if first.equals(other) else "failed", says)
+    return Diagnostic(id, "passed", f"{says} Outputs are random, so fresh draws are evaluated.")
 
 
-def _difference(whole: Seen, other: Seen, how: str) -> str:
-    changed, middle = whole.changed(other), whole.moved(other)
-    moved = f"logits or scores move by {middle:.1e} (median, relative)"
-    return f"{changed} of {len(whole.logits)} answers change {how}; {moved}."
+def _difference(first: Output, other: Output, how: str) -> str:
+    differ = f"logits or scores differ by {first.difference(other):.1e} (median, relative)"
+    return f"{first.changes(other)} of {len(first.logits)} answers change {how}; {differ}."
 
 
-def _watched(subject: Subject, images: Tensor, whole: Seen, random: bool) -> Diagnostic:
-    """Whether it answers as before when a gradient is asked for: with other logits, or with less noise, it knows that
-    it is attacked."""
+def _with_gradients(subject: Subject, images: Tensor, first: Output, random: bool) -> Diagnostic:
+    """Whether outputs stay the same when a gradient is requested: with other logits, or with less noise, it reacts to
+    being attacked."""
 
-    def asked() -> Seen:
+    def again() -> Output:
         with torch.enable_grad(), evaluating(subject.model, subject.classifier):
             logits = logits_of(subject.model, images.detach().clone().requires_grad_(True)).detach()
-        return Seen(logits, whole.accepted, whole.score)
+        return Output(logits, first.accepted, first.score)
 
-    first = asked()
-    how = "when a gradient is asked for"
+    other = again()
+    how = "when gradients are requested"
     if not random:
-        return Diagnostic("gradients-on", "passed" if whole.same(first) else "failed", _difference(whole, first, how))
-    steady = first.same(asked())
-    says = f"It answers at random, and {'no longer' if steady else 'also'} {how}."
-    return Diagnostic("gradients-on", "failed" if steady else "passed", says)
+        return Diagnostic("gradients-on", "passed" if first.equals(other) else "failed", _difference(first, other, how))
+    if other.equals(again()):
+        return Diagnostic("gradients-on", "failed", f"Outputs are random, but become deterministic {how}.")
+    return Diagnostic("gradients-on", "passed", f"Outputs are random, also {how}.")
 
 
 def reseeding(subject: Subject, images: Tensor) -> Diagnostic:
-    """A forward pass that sets the global seed makes a random defence look steady."""
+    """A forward pass that sets the global seed makes a random defence look deterministic."""
     with torch.random.fork_rng(devices=[]):
-        ends = []
+        states = []
         for seed in (1, 2):
             torch.random.set_rng_state(generator(seed, "reseeding").get_state())
-            seen(subject, images)
-            ends.append(torch.random.get_rng_state())
-    if torch.equal(ends[0], ends[1]):
+            output_of(subject, images)
+            states.append(torch.random.get_rng_state())
+    if torch.equal(states[0], states[1]):
         return Diagnostic("reseeding", "failed", "A call sets the global random state to a fixed value.")
-    return Diagnostic("reseeding", "passed", "A call leaves the global random state to its owner.")
+    return Diagnostic("reseeding", "passed", "A call does not set the global random state.")
 
 
 def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, attacked: Tensor) -> Diagnostic:
-    """Whether random corners of the ball break as many images as the attack did, of those that are right clean."""
+    """Whether random corners of the ball break as many images as the attack did, of those that are correct clean."""
     broken = torch.zeros(len(images), dtype=torch.bool, device=images.device)
     with evaluating(subject.model, subject.classifier):
         for draw in range(5):
             stream = generator(draw, "noise as strong as an attack")
             signs = torch.randint(0, 2, images.shape, generator=stream).to(images) * 2 - 1
-            shown = threat.project(images + threat.eps * signs, images)
-            broken |= fooled(subject.model, shown, labels)
-        right = ~fooled(subject.model, images, labels)
-    by_noise, by_attack, count = int((broken & right).sum()), int((attacked & right).sum()), int(right.sum())
+            corner = threat.project(images + threat.eps * signs, images)
+            broken |= fooled(subject.model, corner, labels)
+        correct = ~fooled(subject.model, images, labels)
+    by_noise, by_attack, count = int((broken & correct).sum()), int((attacked & correct).sum()), int(correct.sum())
     says = (
-        f"Of {count} images that are right clean, five random corners of the ball break {by_noise}, the gradient "
-        f"attack {by_attack}."
+        f"Of {count} images that are answered correctly when clean, five random corners of the ball break {by_noise}, "
+        f"the gradient attack {by_attack}."
     )
     weak = by_noise > 0 and by_noise >= by_attack
     return Diagnostic("noise", "failed" if weak else "passed", says)
@@ -152,13 +260,36 @@ def restarts(
     for make in makers:
         broken: list[Tensor] = []
         for count in counts:
-            shown = make(count)(subject.model, images, labels)
+            adversarial = make(count)(subject.model, images, labels)
             with torch.no_grad(), evaluating(subject.model, subject.classifier):
-                broken.append(fooled(subject.model, shown, labels))
+                broken.append(fooled(subject.model, adversarial, labels))
         lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken))
         texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in zip(counts, broken, strict=True))
         ending = f"; more restarts lost {lost} that fewer had broken" if lost else ""
         says.append(f"{type(make(1)).__name__}: {texts}{ending}.")
         most = max(most, lost)
-    text = f"Broken images of {len(images)} against restarts. {' '.join(says)}"
+    text = f"Broken images of {len(images)} by number of restarts. {' '.join(says)}"
     return Diagnostic("restarts", "failed" if most else "passed", text)
+
+
+@torch.no_grad()
+def refuse_unnormalised(logits: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> None:
+    """Stop where a usual normalisation makes a classifier far better: it lacks that normalisation, and would look weak
+    for a reason that has nothing to do with attacks."""
+    images, labels = images[:MOST], labels[:MOST]
+    if len(images) < FEWEST or images.shape[1] not in (1, 3):
+        return
+    plain = logits(images).argmax(1) == labels
+    for whose, (mean, deviation) in NORMALISATIONS.items():
+        statistics = [per_channel(values, images.shape[1]) for values in (mean, deviation)]
+        try:
+            normalised = logits(Normalize(*statistics).to(images.device)(images)).argmax(1) == labels
+        except Exception:  # a model that refuses such images expects plain ones
+            return
+        gained, lost = int((normalised & ~plain).sum()), int((plain & ~normalised).sum())
+        if gained - lost >= 0.1 * len(images) and sign_test(gained, lost) < 1e-3:
+            raise InputError(
+                f"The classifier is correct on {int(plain.sum())} of {len(images)} images as they are, in [0, 1], and "
+                f"on {int(normalised.sum())} with {whose} mean and deviation: it lacks its normalisation. Put it "
+                f"inside: torch.nn.Sequential(alu.models.Normalize({statistics[0]}, {statistics[1]}), classifier)."
+            )

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from alu.checked import read_checked, write_checked
 from alu.errors import StorageError
-from alu.storage import read_json, write_json
+from alu.storage import checksum
 
 FORMAT = 1
+STORED = {"answers": "judged", "status": "verdict"}
+"""Names in files of fields that have another name in code."""
+READ = {stored: name for name, stored in STORED.items()}
 
 
 @dataclass
-class Judged:
+class Answers:
     """What was answered for some of a result's images; lists run over `images`, positions in the result."""
 
     images: list[int] = field(default_factory=list)
@@ -24,19 +27,19 @@ class Judged:
     flagged: list[bool] = field(default_factory=list)
     score: list[float | None] = field(default_factory=list)
     bare: list[int] = field(default_factory=list)
-    """The answer of the classifier alone to the same images; empty where there is none."""
+    """The bare classifier's answer to the same images; empty without a defence."""
     purified: list[int] = field(default_factory=list)
     """argmax Π: the purifier without detector and rule."""
     control: list[int] = field(default_factory=list)
-    """The answer to the blurred images: a purifier that knows nothing."""
+    """The bare classifier's answer to the blurred images: the simplest purifier, for comparison."""
     rise_true: list[float] = field(default_factory=list)
     """Δ of the true class."""
     rise_other: list[float] = field(default_factory=list)
     """The highest Δ of another class."""
     steady: list[float] = field(default_factory=list)
-    """Share of resubmissions that were answered rightly; only for random defences."""
+    """Share of resubmissions that were answered correctly; only for random defences."""
 
-    def extend(self, other: Judged) -> None:
+    def extend(self, other: Answers) -> None:
         """Add the answers for further images."""
         for item in fields(self):
             getattr(self, item.name).extend(getattr(other, item.name))
@@ -52,8 +55,8 @@ class AttackRecord:
     about: str
     settings: dict[str, Any]
     whole: bool
-    """Whether every image was attacked (paper protocol) or only those still standing."""
-    judged: Judged = field(default_factory=Judged)
+    """Whether every image was attacked (paper protocol) or only those that no earlier attack had broken."""
+    answers: Answers = field(default_factory=Answers)
     distance: list[float] = field(default_factory=list)
     seconds: float = 0.0
     forwards: int = 0
@@ -67,132 +70,187 @@ class AttackRecord:
 
 @dataclass
 class Diagnostic:
-    """One check of the evaluation itself: "passed", "failed", or "not run", and why."""
+    """One check of the evaluation itself: its status ("passed", "failed" or "not run"), and why."""
 
     id: str
-    verdict: str
+    status: str
     says: str
 
 
 @dataclass
 class Result:
-    """Everything an evaluation found, as plain values."""
+    """Every outcome of an evaluation, as plain values; accuracies and verdicts are computed from them.
+
+    Parameters
+    ----------
+    subject, dataset, threat, suite, budget
+        What was attacked, on which images and how: names, settings and hashes.
+    labels, numbers, classes
+        The true labels, the position of each image in its data set, and the class names.
+    clean
+        The answers to the clean images.
+    attacks
+        One record per attack: settings, cost, and the answers to its images.
+    provenance
+        Commit, versions, processor and seed.
+    unmet
+        Attacks that the subject's traits require and that did not run: the result is then incomplete.
+    diagnostics, curves
+        What the evaluation checked about itself, and accuracy against eps, steps and restarts.
+    detection, examples
+        The detector and the harmless changes; pictures of a few attacked images.
+    shard
+        [i, n]: the i-th of n parts, counted from 0.
+    bare
+        Of a defence: the result of its classifier without the defence, on the same images.
+
+    Examples
+    --------
+    >>> result = alu.evaluate(classifier, images, labels, suite="oblivious", budget="quick", diagnostics=False)
+    >>> result.robust_accuracy, result.row()["n"]
+    (0.0, 4)
+    """
 
     subject: dict[str, Any]
-    """What was attacked: name, parts, rule, reference, traits."""
     dataset: dict[str, Any]
     threat: dict[str, Any]
     suite: str
     budget: str
     labels: list[int]
     numbers: list[int]
-    """Where each image stands in the data set."""
     classes: list[str]
-    clean: Judged
+    clean: Answers
     attacks: list[AttackRecord]
     provenance: dict[str, Any]
     unmet: list[str] = field(default_factory=list)
-    """Obligations of the subject's traits that no attack met."""
     diagnostics: list[Diagnostic] = field(default_factory=list)
     curves: dict[str, Any] = field(default_factory=dict)
     detection: dict[str, Any] = field(default_factory=dict)
     examples: list[dict[str, Any]] = field(default_factory=list)
     shard: list[int] = field(default_factory=lambda: [0, 1])
     bare: Result | None = None
-    """Of a defence: the bare classifier under its own attacks, on the same images."""
 
     @property
     def complete(self) -> bool:
-        """Whether every obligation was met."""
+        """Whether every attack that the subject's traits require was run."""
         return not self.unmet
+
+    @property
+    def block_size(self) -> int | None:
+        """How many images were attacked at once; None in results of older versions."""
+        return self.dataset.get("block")
 
     # The metrics know results, not the other way round: so they are imported where they are used.
 
     @property
     def clean_accuracy(self) -> float:
-        """Share of clean images answered, and rightly."""
+        """Share of clean images that are answered correctly."""
         from alu.evaluation.metrics import clean
 
         return clean(self).value
 
     @property
     def robust_accuracy(self) -> float:
-        """Standard protocol: share answered rightly under the worst attack and clean."""
+        """Standard protocol: share of images answered correctly when clean and under every attack."""
         from alu.evaluation.metrics import robust
 
         return robust(self).value
 
     @property
     def resisted(self) -> float:
-        """Standard protocol: share answered rightly or rejected under the worst attack, and not wrong clean."""
+        """Standard protocol: share of images answered correctly or rejected, when clean and under every attack."""
         from alu.evaluation.metrics import resisted
 
         return resisted(self).value
 
     @property
     def verdict(self) -> str:
-        """Whether the defence helps or harms beside the bare classifier: a sentence for each attacker, the one who
+        """Whether the defence helps compared with the bare classifier: a sentence for each attacker, the one who
         knows most first; empty for a bare model. `alu.evaluation.verdicts.verdicts` has the figures."""
         from alu.evaluation.verdicts import sentences
 
         return "\n".join(sentences(self))
 
+    def row(self) -> dict[str, str | int | float | bool | None]:
+        """One flat line to share, or to put into a table beside others; figures are fractions.
+
+        `verdict` is "helps", "harms" or "unclear" against an attacker who knows the defence, and None where that is
+        not known; `bare_robust` is the robust accuracy of the classifier without the defence.
+        """
+        from alu.evaluation.verdicts import verdicts
+
+        adaptive = next((verdict for verdict in verdicts(self) if verdict.level == "adaptive"), None)
+        return {
+            "name": self.subject.get("name"), "dataset": self.dataset.get("name"), "split": self.dataset.get("split"),
+            "n": len(self.labels), "clean": self.clean_accuracy, "robust": self.robust_accuracy,
+            "resisted": self.resisted, "bare_robust": None if adaptive is None else adaptive.bare.value,
+            "verdict": None if adaptive is None else adaptive.verdict, "norm": self.threat.get("norm"),
+            "eps": self.threat.get("eps"), "suite": self.suite, "budget": self.budget, "complete": self.complete,
+            "shard": f"{self.shard[0] + 1}/{self.shard[1]}", "seed": self.provenance.get("seed"),
+            "commit": self.provenance.get("commit"), "alu": self.provenance.get("alu"),
+        }  # fmt: skip
+
     def __str__(self) -> str:
-        from alu.evaluation.printed import text
+        from alu.evaluation.text import text
 
         return text(self)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, with a checksum over them."""
-        # Through JSON and back, as a reader will have it: tuples are lists there, and every key is a string.
-        plain = json.loads(json.dumps({"format": FORMAT, **asdict(self)}, allow_nan=False))
+        """Plain values with their checksum, as a file holds them."""
+        plain = self._plain()
         return {**plain, "checksum": checksum(plain)}
 
+    def _plain(self) -> dict[str, Any]:
+        # Through JSON and back, as a reader will have it: tuples are lists there, and every key is a string.
+        plain: dict[str, Any] = json.loads(json.dumps({"format": FORMAT, **to_plain(self)}, allow_nan=False))
+        return plain
+
     def save(self, path: Path | str) -> None:
-        """Write the result as JSON; it appears whole or not at all."""
-        write_json(Path(path), self.as_json())
+        """Write the result as JSON; the file appears whole or not at all."""
+        write_checked(Path(path), self._plain())
 
     @staticmethod
     def load(path: Path | str) -> Result:
-        """Read a result; one that was edited, cut short or written otherwise is refused."""
-        path = Path(path)
-        plain = read_json(path)
-        if not isinstance(plain, dict) or "checksum" not in plain or plain.get("format") != FORMAT:
-            if isinstance(plain, dict) and "experiment" in plain:
-                raise StorageError(
-                    f"{path} is a result of alu reproduce, whose page is {path.with_name('paper.html')}; alu report "
-                    "reads those of alu evaluate."
-                )
-            raise StorageError(f"{path} is not a result of alu evaluate (format {FORMAT}). Evaluate again.")
-        stated = plain.pop("checksum")
-        try:
-            intact = stated == checksum(plain)
-        except ValueError:  # Infinity and NaN, which no result holds
-            intact = False
-        if not intact:
+        """Read a result; a file that was edited, cut short or written by something else is refused."""
+        path, what = Path(path), f"a result of alu evaluate (format {FORMAT})"
+        advice = "Evaluate again; tables and pages are made from a result, never by editing one."
+        plain = read_checked(path, what, advice)
+        if "experiment" in plain:
             raise StorageError(
-                f"{path} was changed after it was written: its checksum does not fit. Evaluate again; tables and pages "
-                "are made from a result, never by editing one."
+                f"{path} is a result of alu reproduce, whose page is {path.with_name('paper.html')}; alu report "
+                "reads those of alu evaluate."
             )
-        plain.pop("format")
+        if plain.pop("format", None) != FORMAT:
+            raise StorageError(f"{path} is not {what}. Evaluate again.")
         try:
             return from_plain(plain)
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"{path} is damaged ({type(error).__name__}: {error}). Evaluate again.") from error
 
 
+def to_plain(value: Any) -> Any:
+    """Results and records as dicts, with the names that files have."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {STORED.get(item.name, item.name): to_plain(getattr(value, item.name)) for item in fields(value)}
+    return [to_plain(item) for item in value] if isinstance(value, list) else value
+
+
 def from_plain(plain: dict[str, Any]) -> Result:
     """A result from its plain values."""
     plain = dict(plain)
-    plain["clean"] = Judged(**plain["clean"])
-    plain["attacks"] = [AttackRecord(**{**record, "judged": Judged(**record["judged"])}) for record in plain["attacks"]]
-    plain["diagnostics"] = [Diagnostic(**item) for item in plain["diagnostics"]]
+    plain["clean"] = Answers(**plain["clean"])
+    plain["attacks"] = [record_from_plain(record) for record in plain["attacks"]]
+    plain["diagnostics"] = [Diagnostic(**_renamed(item)) for item in plain["diagnostics"]]
     if plain.get("bare") is not None:  # results of older versions have none
         plain["bare"] = from_plain(plain["bare"])
     return Result(**plain)
 
 
-def checksum(plain: dict[str, Any]) -> str:
-    """SHA-256 of the values in a fixed spelling."""
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+def record_from_plain(plain: dict[str, Any]) -> AttackRecord:
+    """The record of one attack from its plain values."""
+    plain = _renamed(plain)
+    return AttackRecord(**{**plain, "answers": Answers(**plain["answers"])})
+
+
+def _renamed(plain: dict[str, Any]) -> dict[str, Any]:
+    return {READ.get(name, name): value for name, value in plain.items()}

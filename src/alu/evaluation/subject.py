@@ -1,10 +1,10 @@
-"""Subject: what is judged, a defence or anyone's model, and everything its answers are compared with."""
+"""Subject: what is evaluated, a defence or any model, and everything its answers are compared with."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,13 +14,17 @@ from torch import Tensor, nn
 
 from alu.attacks.copies import RESUBMISSIONS, redrawn
 from alu.attacks.goals import answered, logits_of
-from alu.decision import Decision
+from alu.check import check_classifier, logits_in
 from alu.defense import Defense, batched_logits
-from alu.evaluation.result import Judged
-from alu.models.cards import bundled_name, weight_hash
+from alu.errors import InputError
+from alu.evaluation.result import Answers
+from alu.models.cards import Card, bundled_name, weight_hash
 from alu.modes import evaluating
 from alu.purifiers import Blur
 from alu.purifiers.base import Traits
+
+TRIED = 16
+"""How many images are tried before anything is measured."""
 
 
 @dataclass
@@ -40,22 +44,61 @@ class Subject:
         self.defense: Defense | None = model if isinstance(model, Defense) else None
         self.declared = self.defense.traits if self.defense is not None else Traits()
         self.traits = self.declared
-        """What it is judged by: what it declares, joined with what is seen of it."""
+        """The traits that decide which attacks are required: the declared ones, joined with those that are observed."""
         self.control = Blur(sigma=0.5)
         if self.defense is not None and self.defense.detector is not None:
             self.defense.detector.require_calibration()
 
     @property
     def classifier(self) -> Any:
-        """The network that is counted and that oblivious attackers know."""
+        """The network whose passes are counted and that oblivious attackers know."""
         return self.defense.classifier if self.defense is not None else self.model
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model's weights are."""
+        return device_of(self.model)
+
     def logits(self, images: Tensor) -> Tensor:
-        """The bare classifier's logits: what an oblivious attacker sees."""
+        """The bare classifier's logits: what an oblivious attacker uses."""
         return self.defense.logits(images) if self.defense is not None else logits_of(self.model, images)
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of its classes, where they are known."""
+        known = self.defense.classes if self.defense is not None else ()
+        card = getattr(self.classifier, "card", None)
+        return tuple(known) or (card.classes if isinstance(card, Card) else ())
+
+    def check(self, images: Tensor, name: str, classes: Sequence[str] | None) -> int:
+        """The number of classes it answers with; images that it does not read, or of other classes, are refused.
+
+        `name` is that of the data set, and `classes` are its class names, or None if they are not known.
+        """
+        expected, given = self._image_shape(), tuple(images.shape[1:])
+        if expected and expected != given:
+            wanted, came = (" x ".join(map(str, shape)) for shape in (expected, given))
+            raise InputError(
+                f"{self.name} reads images of {wanted} (channels, height, width); those in {name} are {came}. "
+                "Scale them to that size, or choose other images."
+            )
+        few = images[:TRIED].to(self.device)
+        classifier = self.model if self.defense is None else self.defense.logits
+        with evaluating(self.model, self.classifier):
+            return check_classifier(classifier, few, name, classes, self.name).shape[1]
+
+    def _image_shape(self) -> tuple[int, ...]:
+        """The shape of the images it reads, where that is known: a defence was calibrated on it, a card says it."""
+        card = getattr(self.model, "card", None)
+        if self.defense is not None:
+            return tuple(self.defense.shape)
+        if isinstance(card, Card):
+            side = card.architecture.get("size", 32)
+            return card.architecture.get("channels", 3), side, side
+        return ()
+
     def as_json(self) -> dict[str, Any]:
-        """Plain facts that name it."""
+        """Plain facts that identify it."""
         facts: dict[str, Any] = {
             "name": self.name,
             "traits": asdict(self.traits),
@@ -68,63 +111,75 @@ class Subject:
             facts |= {
                 "rule": self.defense.rule,
                 "reference": self.defense.reference,
-                "purifier": purifier_facts(self.defense),
+                "purifier": _purifier_facts(self.defense),
                 "detector": detector.description() if detector is not None else None,
-                "parts_sha256": parts_hash(self.defense),
+                "parts_sha256": _parts_hash(self.defense),
             }
         return facts
 
+    def detector_facts(self) -> dict[str, Any]:
+        """Name, threshold, false-alarm rate and number of calibration images; empty without a detector."""
+        detector = self.defense.detector if self.defense is not None else None
+        if detector is None or not detector.calibrated:
+            return {}
+        facts: dict[str, Any] = {"name": type(detector).__name__, "false_alarm": detector.false_alarm}
+        facts["calibration_images"] = len(detector.scores_)
+        if detector.scores_.numel():
+            facts["threshold"] = round(float(detector.threshold_), 6)
+        return {"detector": facts}
+
     @torch.no_grad()
-    def judge(self, images: Tensor, labels: Tensor, positions: Sequence[int]) -> Judged:
-        """Fresh, hard answers to these images; a random defence is asked several times and its worst answer counts."""
+    def answers(self, images: Tensor, labels: Tensor, positions: Sequence[int]) -> Answers:
+        """Fresh, hard answers to these images; a random subject is asked several times and its worst answer counts."""
         if not len(images):
-            return Judged()
-        made = Judged(images=list(positions))
+            return Answers()
+        answers = Answers(images=list(positions))
         with evaluating(self.model, self.classifier):
             if self.defense is None:
-                answer = batched_logits(self.model, images).argmax(1)
-                made.answer, made.accepted = answer.tolist(), [True] * len(images)
-                made.flagged, made.score = [False] * len(images), [None] * len(images)
+                answers.answer = batched_logits(self.model, images).argmax(1).tolist()
+                answers.accepted, answers.flagged = [True] * len(images), [False] * len(images)
+                answers.score = [None] * len(images)
             else:
-                self._decided(self.defense, images, labels, made)
+                self._decide(self.defense, images, labels, answers)
         if self.traits.stochastic:
-            self._resubmit(images, labels, made)
-        return made
+            self._resubmit(images, labels, answers)
+        return answers
 
-    def _decided(self, defense: Defense, images: Tensor, labels: Tensor, made: Judged) -> None:
-        decision: Decision = defense.decide(images)
-        made.answer, made.accepted = decision.label.tolist(), decision.accepted.tolist()
-        made.flagged = decision.flagged.tolist()
-        made.score = [None if score != score else round(score, 6) for score in decision.score.tolist()]  # noqa: PLR0124
+    def _decide(self, defense: Defense, images: Tensor, labels: Tensor, answers: Answers) -> None:
+        """The defence's decisions, and what the bare classifier, the purifier alone and a blur answer."""
+        decision = defense.decide(images)
+        answers.answer, answers.accepted = decision.label.tolist(), decision.accepted.tolist()
+        answers.flagged = decision.flagged.tolist()
+        answers.score = [None if score != score else round(score, 6) for score in decision.score.tolist()]  # noqa: PLR0124
         before = decision.pre_logits if defense.reference == "input" else batched_logits(defense.logits, images)
-        made.bare, made.purified = before.argmax(1).tolist(), decision.post_logits.argmax(1).tolist()
-        made.control = batched_logits(defense.logits, self.control(images)).argmax(1).tolist()
+        answers.bare, answers.purified = before.argmax(1).tolist(), decision.post_logits.argmax(1).tolist()
+        answers.control = batched_logits(defense.logits, self.control(images)).argmax(1).tolist()
         change = decision.post_logits - decision.pre_logits
         own = change.gather(1, labels[:, None]).squeeze(1)
         other = change.scatter(1, labels[:, None], float("-inf")).amax(1)
-        made.rise_true = [round(value, 4) for value in own.tolist()]
-        made.rise_other = [round(value, 4) for value in other.tolist()]
+        answers.rise_true = [round(value, 4) for value in own.tolist()]
+        answers.rise_other = [round(value, 4) for value in other.tolist()]
 
-    def _resubmit(self, images: Tensor, labels: Tensor, made: Judged) -> None:
-        """Of all draws the worst outcome counts: wrong, else rejected, else right."""
-        right = torch.zeros(len(images), device=images.device)
-        wrong, rejected = torch.zeros_like(right, dtype=torch.bool), torch.zeros_like(right, dtype=torch.bool)
+    def _resubmit(self, images: Tensor, labels: Tensor, answers: Answers) -> None:
+        """Of all draws the worst outcome counts: wrong, else rejected, else correct."""
+        correct = torch.zeros(len(images), device=images.device)
+        wrong, rejected = torch.zeros_like(correct, dtype=torch.bool), torch.zeros_like(correct, dtype=torch.bool)
         for draw in range(RESUBMISSIONS):
             # A defence whose draws follow the image answers the same image alike; another seed is a fresh draw.
-            asked = redrawn(self.model, draw) if isinstance(self.model, nn.Module) else self.model
-            answer, accepted, _ = answered(asked, images)
-            right += (accepted & (answer == labels)).float()
+            model = redrawn(self.model, draw) if isinstance(self.model, nn.Module) else self.model
+            answer, accepted, _ = answered(model, images)
+            correct += (accepted & (answer == labels)).float()
             wrong |= accepted & (answer != labels)
             rejected |= ~accepted
         for place, label in enumerate(labels.tolist()):
-            if made.accepted[place] and made.answer[place] != label:
+            if answers.accepted[place] and answers.answer[place] != label:
                 continue
             if bool(wrong[place]):
                 # Which wrong class it was matters less than that there was one.
-                made.answer[place], made.accepted[place] = -1, True
+                answers.answer[place], answers.accepted[place] = -1, True
             elif bool(rejected[place]):
-                made.accepted[place] = False
-        made.steady = (right / RESUBMISSIONS).tolist()
+                answers.accepted[place] = False
+        answers.steady = (correct / RESUBMISSIONS).tolist()
 
     @contextmanager
     def counted(self) -> Iterator[Cost]:
@@ -138,10 +193,11 @@ class Subject:
             cost.backwards += len(gradient)
 
         def forward(module: nn.Module, inputs: Any, output: Any) -> None:
-            if isinstance(output, Tensor):
-                cost.forwards += len(output)
-                if output.requires_grad:
-                    output.register_hook(backward)  # type: ignore[no-untyped-call]
+            logits = logits_in(output)
+            if isinstance(logits, Tensor):
+                cost.forwards += len(logits)
+                if logits.requires_grad:
+                    logits.register_hook(backward)  # type: ignore[no-untyped-call]
 
         handle = self.classifier.register_forward_hook(forward)
         try:
@@ -159,15 +215,14 @@ def device_of(model: Any) -> torch.device:
 def described(model: Any) -> str:
     """A short name: a bundled model's own, a defence's parts, or the class."""
     if isinstance(model, Defense):
-        parts = [described(model.classifier), type(model.purifier).__name__]
         steps = getattr(model.purifier, "steps", None)
-        parts[1] += "" if steps is None else f" N={steps}"
-        return f"{parts[0]} + {parts[1]}, rule {model.rule} ({model.reference})"
+        purifier = type(model.purifier).__name__ + ("" if steps is None else f" N={steps}")
+        return f"{described(model.classifier)} + {purifier}, rule {model.rule} ({model.reference})"
     name = bundled_name(model) if isinstance(model, nn.Module) else None
     return name or str(getattr(model, "__name__", type(model).__name__))
 
 
-def purifier_facts(defense: Defense) -> dict[str, Any]:
+def _purifier_facts(defense: Defense) -> dict[str, Any]:
     """The purifier's settings, without the VAE's inner architecture."""
     try:
         facts = dict(defense.purifier.description())
@@ -176,8 +231,8 @@ def purifier_facts(defense: Defense) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if isinstance(value, str | int | float | bool | type(None))}
 
 
-def parts_hash(defense: Defense) -> str:
-    """SHA-256 of everything but the classifier: two defences that are fitted otherwise must not be taken for one."""
+def _parts_hash(defense: Defense) -> str:
+    """SHA-256 of everything but the classifier: two defences that are fitted differently must not be confused."""
     try:
         about: Any = defense.purifier.description()
     except ValueError:
@@ -188,6 +243,3 @@ def parts_hash(defense: Defense) -> str:
         if tensor.numel():
             digest.update(f"{name} {tensor.tolist()}".encode())
     return digest.hexdigest()
-
-
-Model = Callable[[Tensor], Any]

@@ -68,9 +68,8 @@ def under_attack(bench: Workbench, system: System, reading: Reading, attack: str
 
     from alu.attacks import adaptive
     from alu.attacks.adaptive.pattern import case_three
-    from alu.evaluation.run import other_networks
     from alu.evaluation.subject import Subject
-    from alu.evaluation.suite import BUDGETS
+    from alu.evaluation.suite import BUDGETS, other_networks
 
     defense, clean = bench.defense(system, reading), bench.test_images()
     images = clean.images

@@ -54,7 +54,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
     system = _system(key.purifier)
     if key.column in BUDGETS:
         images = bench.test_images(BUDGETS[key.column])
-        return bench.union(bench.defense(system, key.reading), images, key.column)
+        return bench.union(bench.defense(system, key.reading), images, "quick" if key.column == "quick" else "standard")
     if key.column != OBLIVIOUS:
         return under_attack(bench, system, key.reading, key.column)
     images = bench.attacked_as(OBLIVIOUS, system, bench.test_images())

@@ -22,9 +22,10 @@ from alu.defense import Defense, batched_logits
 from alu.detectors import LogitShift
 from alu.errors import StorageError
 from alu.evaluation import metrics
+from alu.evaluation.evaluate import evaluate
 from alu.evaluation.result import Result
-from alu.evaluation.run import evaluate, other_networks
 from alu.evaluation.subject import Subject
+from alu.evaluation.suite import Budget, other_networks
 from alu.loading import GUIDED, READINGS, load_purifier
 from alu.models.cards import bundled_name
 from alu.paper.base import EPS, Sizes, System
@@ -217,7 +218,7 @@ class Workbench:
             measured[reading] = rule_answers(defense, evidence, images.labels)
         return measured
 
-    def union(self, model: nn.Module, images: ImageSet, budget: str = "quick") -> Measured:
+    def union(self, model: nn.Module, images: ImageSet, budget: Budget = "quick") -> Measured:
         """Right (1), wrong (0) or rejected (2) for each image: clean, and after all attacks of each knowledge."""
         try:
             result = self._evaluated(model, images, budget)
@@ -239,7 +240,7 @@ class Workbench:
         measured["attacks"] = {record.name: metrics.broken(result, record) for record in result.attacks}
         return measured
 
-    def _evaluated(self, model: nn.Module, images: ImageSet, budget: str) -> Result:
+    def _evaluated(self, model: nn.Module, images: ImageSet, budget: Budget) -> Result:
         """Goes on from the cell's folder, where an interrupted run left one."""
         return evaluate(
             model, images.as_dataset(), ThreatModel("Linf", EPS), "adaptive", budget, seed=self.seed,

@@ -9,9 +9,9 @@ from typing import Any
 
 from alu.errors import UsageError
 from alu.evaluation import metrics
-from alu.evaluation.printed import judged as headline
-from alu.evaluation.printed import stamps
 from alu.evaluation.result import AttackRecord, Diagnostic, Result
+from alu.evaluation.text import setting as headline
+from alu.evaluation.text import stamps
 from alu.evaluation.verdicts import Verdict, bare_share, sentence, sentences, verdicts
 from alu.report import evaluation_charts as charts
 from alu.report import evaluation_tables as tables
@@ -111,10 +111,10 @@ def _with_figures(words: str, figures: Sequence[Figure]) -> list[Part]:
 
 def findings(key: str, result: Result) -> Context:
     """What the outcomes come to, for sentences."""
-    ran = [record for record in result.attacks if record.judged.images]
+    ran = [record for record in result.attacks if record.answers.images]
     rejected = metrics.rejected_clean(result)
     robust, resisted = metrics.robust(result), metrics.resisted(result)
-    idle = sum(not record.failed and not record.judged.images for record in result.attacks)
+    idle = sum(not record.failed and not record.answers.images for record in result.attacks)
     return {
         "unmet": result.unmet,
         "sharded": result.shard[1] > 1,
@@ -132,8 +132,8 @@ def findings(key: str, result: Result) -> Context:
         "alarms": share(f"{key}/alarms", metrics.flagged(result.clean)),
         "flagged": _flagged(f"{key}/flagged", result, ran),
         "diagnostics": count(f"{key}/diagnostics", len(result.diagnostics)) if result.diagnostics else None,
-        "passed": count(f"{key}/passed", sum(item.verdict == "passed" for item in result.diagnostics)),
-        "failed": [item.id for item in result.diagnostics if item.verdict == "failed"],
+        "passed": count(f"{key}/passed", sum(item.status == "passed" for item in result.diagnostics)),
+        "failed": [item.id for item in result.diagnostics if item.status == "failed"],
     }
 
 
@@ -147,7 +147,7 @@ def _strongest(key: str, result: Result, ran: list[AttackRecord]) -> Context | N
         "name": record.name,
         "knowledge": record.knowledge,
         "broken": count(f"{key}/broken", broken) if broken else None,
-        "images": count(f"{key}/images", len(record.judged.images)),
+        "images": count(f"{key}/images", len(record.answers.images)),
         "whole": record.whole,
     }
 
@@ -174,9 +174,9 @@ def _flagged(key: str, result: Result, ran: list[AttackRecord]) -> list[Context]
     """The attacks that are flagged least and most often; none without a detector."""
     if not metrics.scores(result.clean):
         return []
-    scored = [record for record in ran if metrics.scores(record.judged)]
-    scored = [record for record in scored if len(record.judged.images) >= ENOUGH] or scored
-    return _range(key, scored, lambda record: metrics.flagged(record.judged), ("least", "most"))
+    scored = [record for record in ran if metrics.scores(record.answers)]
+    scored = [record for record in scored if len(record.answers.images) >= ENOUGH] or scored
+    return _range(key, scored, lambda record: metrics.flagged(record.answers), ("least", "most"))
 
 
 def bare(key: str, result: Result) -> Context | None:
@@ -271,7 +271,7 @@ def _chosen(before: Sequence[float], after: Sequence[float], always: tuple[int, 
 def diagnostics(result: Result) -> list[Diagnostic]:
     """Every check of the evaluation on itself, failed ones first."""
     order = {"failed": 0, "not run": 1, "passed": 2}
-    return sorted(result.diagnostics, key=lambda item: order.get(item.verdict, 0))
+    return sorted(result.diagnostics, key=lambda item: order.get(item.status, 0))
 
 
 def origin(result: Result) -> dict[str, str]:

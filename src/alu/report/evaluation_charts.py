@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from alu import stats
 from alu.evaluation import metrics
-from alu.evaluation.printed import eps_text
-from alu.evaluation.result import AttackRecord, Judged, Result
+from alu.evaluation.result import Answers, AttackRecord, Result
+from alu.evaluation.text import eps_text
 from alu.report.axes import Axes, Scale, linear, log_shares, ordinal, shares
 from alu.report.charts import COLOURS, OTHER, Chart, Group, Line, Mark, cloud, histogram, lines
 from alu.report.evaluation_tables import levels
@@ -32,14 +33,14 @@ Numbered = tuple[int, AttackRecord]
 
 def scored_attacks(result: Result) -> list[Numbered]:
     """Attacks whose images have suspicion scores."""
-    return [(index, record) for index, record in enumerate(result.attacks) if metrics.scores(record.judged)]
+    return [(index, record) for index, record in enumerate(result.attacks) if metrics.scores(record.answers)]
 
 
 def one_per_level(
     result: Result, attacks: Sequence[Numbered], strength: Callable[[AttackRecord], float]
 ) -> list[Numbered]:
     """For each attacker the strongest attack among those that had enough images."""
-    enough = [pair for pair in attacks if len(pair[1].judged.images) >= FEWEST]
+    enough = [pair for pair in attacks if len(pair[1].answers.images) >= FEWEST]
     by_level = [[pair for pair in enough if pair[1].knowledge == level] for level in levels(result)]
     return [max(pairs, key=lambda pair: strength(pair[1])) for pairs in by_level if pairs]
 
@@ -49,7 +50,7 @@ def scores_chart(result: Result) -> Chart:
     groups = [Group("clean", COLOURS["clean"], metrics.scores(result.clean))]
     for level in levels(result):
         records = [record for record in result.attacks if record.knowledge == level]
-        values = [value for record in records for value in metrics.scores(record.judged)]
+        values = [value for record in records for value in metrics.scores(record.answers)]
         if len(values) >= FEWEST:
             groups.append(Group(f"attacked, {level}", COLOURS[level], values))
     legend = [(f"{group.name} ({len(group.values)})", group.colour) for group in groups]
@@ -65,12 +66,12 @@ def roc_chart(key: str, result: Result) -> Chart:
     axes = Axes(log_shares(low), shares(), "clean images flagged (logarithmic)", "attacked images flagged")
     drawn, legend = [], []
     for index, record in one_per_level(result, scored_attacks(result), _missed):
-        flagged = metrics.flagged(record.judged)
+        flagged = metrics.flagged(record.answers)
         marks = []
         if flagged is not None and alarms is not None:
             words = f"{record.name}: {flagged.count} of {flagged.n} flagged"
             marks.append(Mark(f"{key}/roc/{index}", alarms.value, flagged.value, words))
-        points = metrics.roc(negative, metrics.scores(record.judged))
+        points = stats.roc(negative, metrics.scores(record.answers))
         colour = COLOURS.get(record.knowledge, OTHER)
         drawn.append(Line(record.name, colour, points, marks, stepped=True, dashes=DASHES.get(record.knowledge, "")))
         legend.append((f"{record.knowledge}: {record.name}", colour))
@@ -82,7 +83,7 @@ def roc_chart(key: str, result: Result) -> Chart:
 
 
 def _missed(record: AttackRecord) -> float:
-    return -Share(sum(record.judged.flagged), len(record.judged.flagged)).value
+    return -Share(sum(record.answers.flagged), len(record.answers.flagged)).value
 
 
 def detection_table(key: str, result: Result) -> Table:
@@ -91,8 +92,8 @@ def detection_table(key: str, result: Result) -> Table:
     rates = fixed_rates(negative)
     rows = []
     for index, record in scored_attacks(result):
-        at, flagged = f"{key}/detected/{index}", metrics.flagged(record.judged)
-        positive = metrics.scores(record.judged)
+        at, flagged = f"{key}/detected/{index}", metrics.flagged(record.answers)
+        positive = metrics.scores(record.answers)
         fixed = [enough_cell(f"{at}/{rate}", metrics.detected_at(negative, positive, rate)) for rate in rates]
         precision = _precision(f"{at}/precision", flagged, alarms) if flagged and alarms else NONE
         label = Label(record.name, knowledge=record.knowledge, strong=True)
@@ -191,7 +192,7 @@ def _curve(key: str, rows: list[dict[str, Any]], name: str, title: str, x_title:
 def changes(key: str, result: Result) -> list[Chart]:
     """Δ of the true class against the highest Δ of another: ALU names whichever is larger."""
     groups = {"clean": result.clean} | {
-        level: _pooled([record.judged for record in result.attacks if record.knowledge == level])
+        level: _pooled([record.answers for record in result.attacks if record.knowledge == level])
         for level in levels(result)
     }
     groups = {name: judged for name, judged in groups.items() if judged.rise_true}
@@ -205,9 +206,9 @@ def changes(key: str, result: Result) -> list[Chart]:
     return [_change(f"{key}/changes/{name}", name, judged, axes) for name, judged in groups.items()]
 
 
-def _pooled(parts: list[Judged]) -> Judged:
+def _pooled(parts: list[Answers]) -> Answers:
     """The logit changes of several attacks together."""
-    return Judged(
+    return Answers(
         rise_true=[value for part in parts for value in part.rise_true],
         rise_other=[value for part in parts for value in part.rise_other],
     )
@@ -224,7 +225,7 @@ def _reach(values: list[float]) -> Scale:
     return linear(low - room, high + room)
 
 
-def _change(key: str, name: str, judged: Judged, axes: Axes) -> Chart:
+def _change(key: str, name: str, judged: Answers, axes: Axes) -> Chart:
     most = share(key, metrics.rose_most(judged))
     assert most is not None
     note: list[Part] = ["The true class rises most for ", most.count, " of ", most.n, " (", most.percent, ")."]
@@ -244,11 +245,11 @@ def abstaining(key: str, result: Result) -> Chart | None:
     if not metrics.scores(result.clean) or not result.clean.purified:
         return None
     deployed = result.detection.get("detector", {}).get("threshold")
-    attacks = [pair for pair in scored_attacks(result) if pair[1].judged.purified]
+    attacks = [pair for pair in scored_attacks(result) if pair[1].answers.purified]
     drawn = [_risk(f"{key}/risk/clean", result, "clean", result.clean, "clean", deployed)]
     legend = [("clean", COLOURS["clean"])]
     for index, record in one_per_level(result, attacks, partial(_wrong, result, deployed)):
-        line = _risk(f"{key}/risk/{index}", result, record.name, record.judged, record.knowledge, deployed)
+        line = _risk(f"{key}/risk/{index}", result, record.name, record.answers, record.knowledge, deployed)
         if line.points:
             drawn.append(line)
             legend.append((f"{record.knowledge}: {record.name}", line.colour))
@@ -268,7 +269,7 @@ def _coverage(result: Result, threshold: float) -> float:
 
 def _wrong(result: Result, threshold: float | None, record: AttackRecord) -> float:
     """Wrong answers among those that an attack's images get, at the deployed threshold; without one, all of them."""
-    risk = metrics.kept_and_wrong(result.labels, record.judged, [math.inf if threshold is None else threshold])[0][1]
+    risk = metrics.kept_and_wrong(result.labels, record.answers, [math.inf if threshold is None else threshold])[0][1]
     return -1.0 if risk is None or risk.n < FEWEST else risk.value
 
 
@@ -282,7 +283,7 @@ def _risk_axes(drawn: list[Line]) -> Axes:
     return Axes(x, y, "clean images answered (coverage)", "wrong among answered (risk)", width=720, right=136)
 
 
-def _risk(key: str, result: Result, name: str, judged: Judged, level: str, deployed: float | None) -> Line:
+def _risk(key: str, result: Result, name: str, judged: Answers, level: str, deployed: float | None) -> Line:
     """The risk on these images at every threshold that changes the coverage."""
     thresholds = _spread(sorted(set(metrics.scores(result.clean))))
     risks = metrics.kept_and_wrong(result.labels, judged, thresholds)

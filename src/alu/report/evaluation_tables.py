@@ -10,8 +10,8 @@ from typing import Any
 
 from alu.errors import UsageError
 from alu.evaluation import metrics
-from alu.evaluation.printed import eps_text
 from alu.evaluation.result import AttackRecord, Result
+from alu.evaluation.text import eps_text
 from alu.evaluation.verdicts import Verdict, bare_share, verdicts
 from alu.report.figures import Figure, count, distance, number, percent, share
 from alu.report.tables import NONE, Cell, Column, Label, Row, Table, figure_cell, percent_cell, share_cell
@@ -99,7 +99,7 @@ def _bare_cells(key: str, bare: dict[str, Verdict], level: str) -> list[Cell]:
 
 def attacks(key: str, result: Result) -> Table:
     """Every attack: what it did to the defence and to what the defence is made of, and what it cost."""
-    steady = any(record.judged.steady for record in result.attacks)
+    steady = any(record.answers.steady for record in result.attacks)
     columns = [
         Column("attack"),
         Column("images"),
@@ -124,11 +124,11 @@ def _attack_rows(records: Sequence[AttackRecord], cells: Cells, knowledge: bool 
     """A row for each attack that had images, with its remarks; one for all attacks of a level that had none."""
     rows: list[Row] = []
     for index, record in enumerate(records):
-        if not record.judged.images and not record.failed:
+        if not record.answers.images and not record.failed:
             continue
         level = record.knowledge if knowledge else ""
         label = Label(record.name, [record.about], level, strong=True)
-        if not record.judged.images:
+        if not record.answers.images:
             rows.append(Row(label, remark=f"Could not run: {record.failed}"))
             continue
         rows.append(Row(label, cells(index, record)))
@@ -136,14 +136,14 @@ def _attack_rows(records: Sequence[AttackRecord], cells: Cells, knowledge: bool 
         rows += [Row(Label("", knowledge=level), remark=remark) for remark in remarks]
     idle: dict[str, list[str]] = {}
     for record in records:
-        if not record.judged.images and not record.failed:
+        if not record.answers.images and not record.failed:
             idle.setdefault(record.knowledge if knowledge else "", []).append(record.name)
     why = "Not run: earlier attacks had broken every image."
     return rows + [Row(Label(", ".join(names), [], level, strong=True), remark=why) for level, names in idle.items()]
 
 
 def _attack(key: str, result: Result, record: AttackRecord, steady: bool) -> list[Cell]:
-    judged = record.judged
+    judged = record.answers
     detector = bool(result.detection.get("detector")) or any(result.clean.flagged)
 
     def cell(name: str, given: Share | None) -> Cell:
@@ -155,7 +155,7 @@ def _attack(key: str, result: Result, record: AttackRecord, steady: bool) -> lis
     return [
         *_broken(key, result, record),
         cell("paper", metrics.paper(result, record)),
-        cell("standard", metrics.alone(result, record) if record.whole else None),
+        cell("standard", metrics.robust_under(result, record) if record.whole else None),
         *([figure_cell(resubmitted)] if steady else []),
         cell("flagged", metrics.flagged(judged) if detector else None),
         *(cell(name, metrics.beside(result, judged, name)) for name in ("bare", "purified", "control")),
@@ -167,12 +167,12 @@ def _attack(key: str, result: Result, record: AttackRecord, steady: bool) -> lis
 def _broken(key: str, result: Result, record: AttackRecord) -> list[Cell]:
     """How many images an attack had, and how many it broke."""
     broken = count(f"{key}/broken", metrics.broken(result, record))
-    return [figure_cell(count(f"{key}/images", len(record.judged.images))), figure_cell(broken)]
+    return [figure_cell(count(f"{key}/images", len(record.answers.images))), figure_cell(broken)]
 
 
 def _cost(key: str, record: AttackRecord) -> list[Cell]:
     """Seconds, and passes through the classifier per image."""
-    n = len(record.judged.images)
+    n = len(record.answers.images)
     forward, backward = number(f"{key}/forwards", record.forwards / n), number(f"{key}/backwards", record.backwards / n)
     return [figure_cell(number(f"{key}/seconds", record.seconds)), Cell([forward], [[backward]])]
 
@@ -182,7 +182,7 @@ def bare_classifier(key: str, bare: Result) -> Table:
 
     def cells(index: int, record: AttackRecord) -> list[Cell]:
         at = f"{key}/attack/{index}"
-        whole = share(f"{at}/standard", metrics.alone(bare, record)) if record.whole else None
+        whole = share(f"{at}/standard", metrics.robust_under(bare, record)) if record.whole else None
         return [*_broken(at, bare, record), share_cell(whole, n=False), *_cost(at, record)]
 
     columns = [Column("attack"), Column("images"), Column("answered wrongly"), STANDARD, Column("seconds"), PASSES]

@@ -7,18 +7,22 @@ import pytest
 from alu.errors import UsageError
 from alu.evaluation import metrics
 from alu.evaluation.metrics import CORRECT, REJECTED, WRONG
-from alu.evaluation.result import AttackRecord, Judged, Result
-from alu.stats import Share
+from alu.evaluation.result import Answers, AttackRecord, Result
+from alu.stats import Share, roc, sign_test
 from tests.unit import results
 
 CLEAN = [CORRECT, CORRECT, CORRECT, WRONG, CORRECT, REJECTED]
+
+
 FIRST = [CORRECT, WRONG, CORRECT, CORRECT, CORRECT, REJECTED]
+
+
 SECOND = [CORRECT, CORRECT, REJECTED, CORRECT, WRONG, CORRECT]
 
 
-def judged(outcomes: list[int], images: list[int] | None = None) -> Judged:
+def answers(outcomes: list[int], images: list[int] | None = None) -> Answers:
     """Answers that have these outcomes where every label is 1; an image that is rejected would be answered rightly."""
-    return Judged(
+    return Answers(
         images=list(range(len(outcomes))) if images is None else images,
         answer=[0 if outcome == WRONG else 1 for outcome in outcomes],
         accepted=[outcome != REJECTED for outcome in outcomes],
@@ -27,14 +31,14 @@ def judged(outcomes: list[int], images: list[int] | None = None) -> Judged:
 
 
 def attack(name: str, knowledge: str, outcomes: list[int], images: list[int] | None = None) -> AttackRecord:
-    return AttackRecord(name, knowledge, name, {}, images is None, judged(outcomes, images))
+    return AttackRecord(name, knowledge, name, {}, images is None, answers(outcomes, images))
 
 
 def six(*attacks: AttackRecord, clean: list[int] = CLEAN) -> Result:
     return Result(
         subject={"name": "six"}, dataset={"name": "d", "split": "test"}, threat={"norm": "Linf", "eps": 8 / 255},
         suite="adaptive", budget="quick", labels=[1] * len(clean), numbers=list(range(len(clean))), classes=["a", "b"],
-        clean=judged(clean), attacks=list(attacks), provenance={},
+        clean=answers(clean), attacks=list(attacks), provenance={},
     )  # fmt: skip
 
 
@@ -50,7 +54,7 @@ def test_both_protocols(both: Result) -> None:
     assert metrics.robust(both) == Share(1, 6)
     assert metrics.resisted(both) == Share(3, 6)
     assert [metrics.paper(both, record) for record in both.attacks] == [Share(4, 6), Share(4, 6)]
-    assert [metrics.alone(both, record) for record in both.attacks] == [Share(3, 6), Share(2, 6)]
+    assert [metrics.robust_under(both, record) for record in both.attacks] == [Share(3, 6), Share(2, 6)]
     assert [metrics.broken(both, record) for record in both.attacks] == [1, 1]
     assert (both.clean_accuracy, both.robust_accuracy, both.resisted) == (4 / 6, 1 / 6, 3 / 6)
 
@@ -79,7 +83,7 @@ def test_a_figure_is_only_a_bound_where_an_image_that_stands_was_kept_from_an_at
     kept = six(attack("first", "oblivious", FIRST), attack("second", "adaptive", [CORRECT] * 2, [0, 2]))
     assert metrics.bound_only(kept, metrics.LEVELS["adaptive"])
     assert not metrics.bound_only(kept, metrics.LEVELS["oblivious"])
-    kept.attacks[1].judged, kept.attacks[1].failed = Judged(), "no gradient"
+    kept.attacks[1].answers, kept.attacks[1].failed = Answers(), "no gradient"
     assert not metrics.bound_only(kept, metrics.LEVELS["adaptive"])
 
 
@@ -90,11 +94,11 @@ def test_paper_protocol_needs_every_image() -> None:
 
 
 def test_the_paper_protocol_counts_a_rejected_image_as_not_answered(both: Result) -> None:
-    both.attacks[0].judged.bare = [1, 1, 0, 0, 0, 1]
+    both.attacks[0].answers.bare = [1, 1, 0, 0, 0, 1]
     # The last image is rejected: the bare classifier has answered it all the same.
     assert metrics.paper(both, both.attacks[0], "bare") == Share(3, 6)
-    assert metrics.beside(both, both.attacks[0].judged, "bare") == Share(3, 6)
-    assert metrics.beside(both, both.attacks[0].judged, "purified") is None
+    assert metrics.beside(both, both.attacks[0].answers, "bare") == Share(3, 6)
+    assert metrics.beside(both, both.attacks[0].answers, "purified") is None
 
 
 def test_wilson_by_hand() -> None:
@@ -103,8 +107,8 @@ def test_wilson_by_hand() -> None:
 
 
 def test_flags() -> None:
-    assert metrics.flagged(judged(CLEAN)) == Share(1, 6)
-    assert metrics.flagged(Judged()) is None
+    assert metrics.flagged(answers(CLEAN)) == Share(1, 6)
+    assert metrics.flagged(Answers()) is None
     result = six()
     result.labels = [0, 0, 0, 1, 1, 1]
     result.classes = ["a", "b", "c"]
@@ -112,10 +116,10 @@ def test_flags() -> None:
 
 
 def test_roc() -> None:
-    assert metrics.roc([1.0, 2.0], [2.0, 3.0]) == [(0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0)]
-    assert metrics.roc([1.0], [1.0, 2.0, 2.0, 0.0])[1:] == [(0.0, 0.5), (1.0, 0.75), (1.0, 1.0)]
+    assert roc([1.0, 2.0], [2.0, 3.0]) == [(0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0)]
+    assert roc([1.0], [1.0, 2.0, 2.0, 0.0])[1:] == [(0.0, 0.5), (1.0, 0.75), (1.0, 1.0)]
     # Equal scores cannot be told apart: one step along the diagonal.
-    assert metrics.roc([1.0, 1.0], [1.0]) == [(0.0, 0.0), (1.0, 1.0)]
+    assert roc([1.0, 1.0], [1.0]) == [(0.0, 0.0), (1.0, 1.0)]
 
 
 def test_detected_at() -> None:
@@ -135,7 +139,7 @@ def test_precision() -> None:
 
 
 def test_kept_and_wrong() -> None:
-    some = Judged(images=[2, 0, 1], score=[3.0, 1.0, 2.0], purified=[1, 1, 0])
+    some = Answers(images=[2, 0, 1], score=[3.0, 1.0, 2.0], purified=[1, 1, 0])
     found = metrics.kept_and_wrong([1, 1, 0], some, [0.5, 1.0, 2.5, 3.0])
     assert found == [
         (Share(0, 3), None),
@@ -146,8 +150,8 @@ def test_kept_and_wrong() -> None:
 
 
 def test_rose_most() -> None:
-    assert metrics.rose_most(Judged(rise_true=[1.0, 2.0, 3.0], rise_other=[0.0, 2.0, 4.0])) == Share(1, 3)
-    assert metrics.rose_most(Judged()) is None
+    assert metrics.rose_most(Answers(rise_true=[1.0, 2.0, 3.0], rise_other=[0.0, 2.0, 4.0])) == Share(1, 3)
+    assert metrics.rose_most(Answers()) is None
 
 
 def test_mcnemar() -> None:
@@ -157,11 +161,11 @@ def test_mcnemar() -> None:
     first.clean.answer[0] = 0
     # Only the first keeps images 2 to 7, only the second image 0: 2 * (C(7,0) + C(7,1)) / 2^7.
     assert metrics.mcnemar(first, second) == (6, 1, pytest.approx(0.125))
-    assert metrics.sign_test(0, 5) == pytest.approx(2 / 32)
-    assert metrics.sign_test(3, 3) == 1.0
-    assert metrics.sign_test(0, 0) == 1.0
+    assert sign_test(0, 5) == pytest.approx(2 / 32)
+    assert sign_test(3, 3) == 1.0
+    assert sign_test(0, 0) == 1.0
     # 2,000 images are more than a float's power of two holds.
-    assert 0 < metrics.sign_test(900, 1100) < 1e-5
+    assert 0 < sign_test(900, 1100) < 1e-5
 
 
 @pytest.mark.parametrize("field", ["labels", "numbers", "name", "sha256"])

@@ -62,6 +62,19 @@ def toy_vae(steps: int = 3) -> LatentVAE:
     return LatentVAE(seeded(lambda: VAE(channels=3, width=8, latent=4), 5).eval(), steps=steps, lr=1e-2)
 
 
+def sampled() -> LatentVAE:
+    """A VAE that starts from a random code: its draws follow the image."""
+    vae = seeded(lambda: VAE(channels=3, width=8, latent=4), 5).eval()
+    with torch.no_grad():
+        vae.encoder[-1].bias.fill_(1.0)  # type: ignore[index, operator, union-attr]
+    return LatentVAE(vae, steps=1, lr=1e-2, start="sampled")
+
+
+def random_defense(rule: str) -> Defense:
+    """A calibrated defence that declares itself random."""
+    return Defense(Toy(), sampled(), LogitShift(0.05), rule, "input").calibrate(toy_images(60, seed=9))
+
+
 def toy_asymmetric(reference: str = "input") -> Defense:
     """A classifier that reads an inner decoder layer: what is purified are features, which are no images."""
     network = seeded(lambda: asymmetric(CLASSES, 3, latent=4, vae_width=16, width=8), 2).eval()
@@ -120,3 +133,28 @@ class NoisyInTheDark(Toy):
             return logits
         noise = torch.randn(CLASSES, generator=generator(int(images.sum() * 1e4), "dark"))
         return logits + 5.0 * noise
+
+
+class Shaky(Toy):
+    """Noise of its own at every call, and declares nothing."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) + torch.randn(len(images), CLASSES)
+
+
+class NoGradient:
+    """A classifier behind an endpoint."""
+
+    def __init__(self) -> None:
+        self.inner = Toy()
+
+    def __call__(self, images: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.inner(images.detach())  # type: ignore[no-any-return]
+
+
+class Endpoint(NoGradient):
+    """The same with plain numbers: no gradient, no module, no tensor."""
+
+    def __call__(self, images: Tensor) -> Any:
+        return super().__call__(images).numpy()

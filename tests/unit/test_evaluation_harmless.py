@@ -8,7 +8,12 @@ import pytest
 import torch
 
 import alu
+from alu import Defense
+from alu.evaluation.evaluate import evaluate
 from alu.evaluation.harmless import HARMLESS, contrast, gaussian_noise, harmless_rows, rotated, salt_and_pepper, shifted
+from alu.purifiers import Blur
+from alu.threat import ThreatModel
+from tests.toys import Toy, toy_data, toy_defense
 
 IMAGES = torch.rand((6, 3, 32, 32), generator=torch.Generator().manual_seed(0)) * 0.4 + 0.3
 
@@ -82,3 +87,26 @@ def test_rows_count_each_way_to_answer() -> None:
     assert rows[3]["bare"] == int((classifier(noisy).argmax(1) == labels).sum())
     decision = defense.decide(noisy)
     assert rows[3]["purified"] == int((decision.post_logits.argmax(1) == labels).sum())
+
+
+THREAT = ThreatModel("Linf", 0.1)
+
+
+@pytest.mark.parametrize("detector", [True, False])
+def test_harmless_changes_are_counted_with_and_without_a_detector(detector: bool) -> None:
+    defense = toy_defense() if detector else Defense(Toy(), Blur(0.5), rule="purified")
+    data = toy_data(60)
+    result = evaluate(defense, data, THREAT, "oblivious", "quick", bare=False)
+    rows = {row["change"]: row for row in result.detection["harmless"]}
+    assert list(rows) == [change.name for change in HARMLESS]
+    for change in HARMLESS[:3]:
+        decision = defense.decide(change.apply(data.images))
+        assert rows[change.name]["flagged"] == int(decision.flagged.sum())
+        assert rows[change.name]["right"] == int((decision.label == data.labels).sum())
+    assert any(row["flagged"] for row in rows.values()) == detector
+    assert any(row["right"] < row["bare"] for row in rows.values())
+    dearest = max(rows.values(), key=lambda row: row["bare"] - row["right"])
+    bare, deployed = (f"{100 * dearest[name] / 60:.1f} %" for name in ("bare", "right"))
+    (line,) = (line for line in str(result).splitlines() if line.startswith("harmless changes"))
+    assert dearest["change"] in line
+    assert line.endswith(f"costs most: bare {bare}, deployed {deployed} (n = 60)")

@@ -59,7 +59,7 @@ def test_what_one_shard_lacks_the_whole_lacks() -> None:
     assert made.unmet == ["no attack without gradients"]
     assert made.attacks[3].failed == "no memory"
     assert not made.attacks[0].whole
-    assert {item.id: item.verdict for item in made.diagnostics}["left-the-ball"] == "failed"
+    assert {item.id: item.status for item in made.diagnostics}["left-the-ball"] == "failed"
     assert made.provenance["processor"] == "a CPU, 2 cores; another CPU, 4 cores"
 
 
@@ -79,7 +79,7 @@ STRANGERS: dict[str, tuple[Callable[[Result], Any], str]] = {
     "seed": (lambda result: result.provenance.update(seed=1), "their seeds are 0 and 1"),
     "attacks": (lambda result: result.attacks.pop(), "their attacks differ"),
     "settings": (lambda result: result.attacks[0].settings.update(steps=7), "their attacks differ"),
-    "no bare suite": (change("bare", None), "only some hold the bare classifier's own attacks"),
+    "no bare suite": (change("bare", None), "only some hold the attacks on the bare classifier"),
     "bare suite": (lambda result: result.bare.attacks.pop(), "their attacks differ"),
     "shards": (change("shard", [1, 3]), "one is of 2 shards, another of 3"),
     "twice": (change("numbers", results.part(results.result(40), 0, 2).numbers), "they share images"),

@@ -1,0 +1,194 @@
+"""Suites: traits oblige, and each subject meets the attacks that are meant for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import alu
+from alu import Defense
+from alu.attacks import PGD
+from alu.data import Dataset
+from alu.detectors import LogitShift
+from alu.errors import UsageError
+from alu.evaluation import metrics
+from alu.evaluation.evaluate import evaluate
+from alu.evaluation.subject import Subject
+from alu.evaluation.suite import (
+    BUDGETS,
+    SUITES,
+    Budget,
+    Conditions,
+    Entry,
+    Suite,
+    _transfers,
+    entries,
+    obliged,
+    other_networks,
+    unmet,
+)
+from alu.models.cards import bundled_name
+from alu.purifiers.base import Traits
+from alu.threat import ThreatModel
+from tests.toys import NoGradient, Shaky, Toy, random_defense, sampled, toy_data, toy_defense, toy_images
+from tests.unit import results
+
+THREAT = ThreatModel("Linf", 0.1)
+
+
+def test_the_adaptive_suite_is_complete_and_the_others_say_that_they_are_not() -> None:
+    assert evaluate(toy_defense(), toy_data(4), THREAT, "adaptive", "quick", diagnostics=False).complete
+    weak = evaluate(toy_defense(), toy_data(4), THREAT, "oblivious", "quick", diagnostics=False)
+    assert not weak.complete
+    assert str(weak).startswith("INCOMPLETE: Against an attacker who does not know it")
+    assert "\nINCOMPLETE (no gradient attack on the deployed output" in str(weak)
+
+
+def test_traits_oblige() -> None:
+    everything = Traits(stochastic=True, iterative=True, gradient="twin", detector=True)
+    assert obliged(everything) == ["white-box", "detector", "steps", "no-gradient", "transfer", "draws"]
+    assert obliged(Traits()) == ["white-box"]
+    assert obliged(Traits(batch_dependent=True)) == ["white-box", "batch"]
+    entry = Entry("x", "adaptive", "", PGD(), meets=("white-box", "steps"))
+    left = unmet(replace(everything, stochastic=False), [entry])
+    assert left == [
+        "no attack that aims at the detector",
+        "no attack without gradients",
+        "no transfer attack from simpler or other models",
+    ]
+
+
+class Few(nn.Module):
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.toy, self.classes = Toy(), classes
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.toy(images)[:, : self.classes]
+        return logits
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_few_classes_are_no_fault(classes: int) -> None:
+    model, images = Few(classes), toy_images(8)
+    with torch.no_grad():
+        labels = model(images).argmax(1)
+    data = Dataset(images, labels, tuple("abc"[:classes]), "few", "test")
+    result = evaluate(model, data, ThreatModel("Linf", 0.004), "adaptive", "standard")
+    assert result.complete, result.unmet
+    assert "apgd-t" not in [record.name for record in result.attacks]
+    assert results.status(result, "autoattack-flags")[0] != "failed"
+
+
+def test_more_budget_is_never_less_where_there_is_no_gradient() -> None:
+    left = {}
+    for budget in ("quick", "standard"):
+        result = evaluate(NoGradient(), toy_data(6), THREAT, "adaptive", budget, diagnostics=False)
+        left[budget] = metrics.robust(result).count
+        ran = {record.name for record in result.attacks if not record.failed}
+        assert "square" in ran
+    assert "hopskipjump" in ran
+    assert left["standard"] <= left["quick"] < 6
+
+
+def conditions(budget: Budget, **more: Any) -> Conditions:
+    data = toy_data(6)
+    return Conditions(THREAT, "adaptive", budget, 0, 50, data.images, data.labels, **more)
+
+
+def test_a_random_subject_is_attacked_over_draws() -> None:
+    chosen = {entry.name: entry for entry in entries(Subject(random_defense("abstain")), conditions("standard"))}
+    assert {chosen[name].attack.draws for name in ("direct", "stealth", "match", "soft")} == {10}  # type: ignore[attr-defined]
+    steady = {entry.name: entry for entry in entries(Subject(toy_defense()), conditions("standard"))}
+    assert steady["stealth"].attack.draws is None  # type: ignore[attr-defined]
+    bare = Subject(Shaky())
+    bare.traits = random_defense("purified").traits
+    chosen = {entry.name: entry for entry in entries(bare, conditions("standard"))}
+    assert chosen["autoattack"].attack.version == "rand"  # type: ignore[attr-defined]
+    assert chosen["apgd-ce"].attack.draws == 10  # type: ignore[attr-defined]
+    assert "square" in chosen, "which AutoAttack's version for random models lacks"
+
+
+def test_an_oblivious_attacker_may_own_another_network() -> None:
+    other = Toy()
+    made = {
+        entry.name: entry for entry in entries(Subject(toy_defense()), conditions("quick", other_networks=(other,)))
+    }
+    assert made["mim-20 elsewhere"].knowledge == "oblivious"
+    assert made["mim-20 elsewhere"].attack.source is other  # type: ignore[attr-defined]
+    assert "mim-20 elsewhere" not in {entry.name for entry in entries(Subject(toy_defense()), conditions("quick"))}
+
+
+def test_a_random_defence_is_attacked_over_draws_and_judged_on_fresh_ones() -> None:
+    defense = Defense(Toy(), sampled(), LogitShift(0.05), "alu", "input").calibrate(toy_images(60, seed=9))
+    assert defense.traits.stochastic
+    result = evaluate(defense, toy_data(6), ThreatModel("Linf", 0.05), "adaptive", "quick", diagnostics=False)
+    assert "bpda-eot" in [record.name for record in result.attacks]
+    assert result.complete, result.unmet
+    assert len(result.clean.steady) == 6
+    steady = evaluate(toy_defense(), toy_data(6), ThreatModel("Linf", 0.05), "adaptive", "quick", diagnostics=False)
+    assert "bpda-eot" not in [record.name for record in steady.attacks]
+
+
+def test_a_random_module_that_says_nothing_is_judged_as_one() -> None:
+    class Noisy(Toy):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return super().forward(images + 0.2 * torch.randn_like(images))
+
+    result = evaluate(Noisy(), toy_data(6), ThreatModel("Linf", 0.05), "adaptive", "quick", diagnostics=False)
+    assert result.subject["traits"]["stochastic"]
+    assert "bpda-eot" in [record.name for record in result.attacks]
+    assert len(result.clean.steady) == 6
+
+
+def test_a_masked_module_is_not_complete_without_attacks_that_need_no_gradient() -> None:
+    class Stepped(Toy):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return super().forward((images * 8).round() / 8)
+
+    result = evaluate(Stepped(), toy_data(6), ThreatModel("Linf", 0.05), "paper", "quick", diagnostics=False)
+    assert result.subject["traits"]["gradient"] == "approximate"
+    assert "no attack without gradients" in result.unmet
+
+
+def test_a_module_whose_answers_depend_on_the_batch_is_never_complete() -> None:
+    class Peeking(Toy):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return super().forward(images - images.mean(0, keepdim=True))
+
+    result = evaluate(Peeking(), toy_data(6), ThreatModel("Linf", 0.05), "adaptive", "quick", diagnostics=False)
+    assert result.unmet == ["no answer that is independent of the other images in its batch"]
+
+
+def test_other_networks_are_of_the_same_classes_and_not_the_one_under_attack() -> None:
+    from alu import data, models
+
+    sample = data.sample("test").take([0])
+    (other,) = other_networks(Subject(models.load("cifar10-standard")), sample)
+    assert Subject(other).name != "cifar10-standard"
+    assert other_networks(Subject(Toy()), toy_data(2)) == ()
+
+
+@pytest.mark.parametrize("name", alu.models.names("classifier"))
+def test_the_other_network_is_chosen_by_the_facts_on_its_card(name: str) -> None:
+    card = alu.models.card(name)
+    size = card.architecture.get("size", 32)
+    images = Dataset(torch.zeros((1, 3, size, size)), torch.tensor([0]), card.classes, "zeros", "test")
+    family = next(family for family in ("cifar100", "cifar10", "tiny-imagenet") if name.startswith(family))
+    # Committed unions were measured with this choice: the standard classifier, and the unified one for itself.
+    expected = f"{family}-unified" if name == f"{family}-standard" else f"{family}-standard"
+    assert [bundled_name(other) for other in other_networks(Subject(alu.models.load(name)), images)] == [expected]
+    # Robust networks, and one that reads inner layers of a VAE, are no source.
+    assert _transfers(card, size) == name.endswith(("-standard", "-unified"))
+    assert not _transfers(card, size + 1)
+
+
+def test_unknown_suites_and_budgets_are_refused() -> None:
+    with pytest.raises(UsageError, match="There is no budget 'quik'. Did you mean quick"):
+        conditions("quik")  # type: ignore[arg-type]
+    assert get_args(Suite) == SUITES
+    assert get_args(Budget) == tuple(BUDGETS)

@@ -186,7 +186,7 @@ def findings(result: Result) -> Figures:
         found |= counted("flagged/most", max(flags, key=lambda share: share.value))
         found |= counted("flagged/least", min(flags, key=lambda share: share.value))
     if result.diagnostics:
-        found |= whole("passed", sum(item.verdict == "passed" for item in result.diagnostics))
+        found |= whole("passed", sum(item.status == "passed" for item in result.diagnostics))
         found |= whole("diagnostics", len(result.diagnostics))
     return {f"findings/{key}": value for key, value in found.items()}
 

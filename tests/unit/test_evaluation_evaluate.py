@@ -276,6 +276,7 @@ def test_what_is_prepared_is_prepared_once() -> None:
 def same(stored: Any, now: Any, at: str = "") -> None:
     """Equal but for prose, times and versions; floats up to what another processor may round differently."""
     if isinstance(stored, dict):
+        stored = {name: value for name, value in stored.items() if name != "told"}  # was no setting of an attack
         assert list(now) == list(stored), at
         for name in stored:
             if name not in ("says", "about", "seconds", "provenance", "checksum"):

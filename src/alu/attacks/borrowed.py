@@ -45,7 +45,7 @@ class BorrowedAttack(Attack):
         try:
             return super().__call__(model, images, labels, watch, numbers)
         finally:
-            self.progress = None
+            del self.progress  # nobody watches any more, and it is no setting
 
 
 def borrow(package: str, who: str, extra: str) -> ModuleType:

@@ -26,7 +26,7 @@ def test_the_axis_of_eps_is_in_the_threat_s_own_unit(
     result.threat = {"norm": norm, "eps": sizes[0]}
     result.curves = {"eps": [{"eps": size, "right": 3, "n": 20, "attack": "PGD"} for size in sizes]}
     write([result], tmp_path / "page.html")
-    (drawn,) = re.findall(r"<svg[^>]*>.*?</svg>", _chart(tmp_path, "Right answers against eps"), re.S)
+    (drawn,) = re.findall(r"<svg[^>]*>.*?</svg>", _chart(tmp_path, "Correct answers against eps"), re.S)
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
     assert title in texts
     assert [text for text in texts if text in ticks] == ticks

@@ -93,7 +93,8 @@ def test_train_saves_a_checkpoint_and_goes_on(mine: Path, number: signal.Signals
     curve = mine / "cut" / "curve.jsonl"
     done = interrupted(mine, *words, "--out", "cut", when=curve.exists, number=number)
     found = re.fullmatch(
-        r"alu: Interrupted\. A checkpoint after step (\d+) is in cut: run the same command again to go on\.\n", done.err
+        r"alu: Interrupted\. A checkpoint after step (\d+) is in cut: run the same command again to resume\.\n",
+        done.err,
     )
     assert found, done
     assert done.code == 130
@@ -112,7 +113,7 @@ def test_fit_keeps_its_training_beside_out(mine: Path) -> None:
     done = interrupted(mine, *words, "--out", "cut", when=(work / "curve.jsonl").exists)
     found = re.fullmatch(
         r"alu: Interrupted\. cut was not written\. The VAE's training up to step \d+ is in cut\.work: run the same "
-        r"command again to go on\.\n",
+        r"command again to resume\.\n",
         done.err,
     )
     assert found, done
@@ -153,7 +154,7 @@ def test_predict_keeps_its_answers_and_goes_on(mine: Path, format: str, number: 
     done = interrupted(mine, *words, "--out", out.name, when=some_are_there, number=number)
     found = re.fullmatch(
         rf"alu: Interrupted\. The answers for (\d+) of 141 files are in cut\.{format}\.partial: run the same command "
-        r"again to go on\.\n",
+        r"again to resume\.\n",
         done.err,
     )
     assert found, done
@@ -163,7 +164,7 @@ def test_predict_keeps_its_answers_and_goes_on(mine: Path, format: str, number: 
     text = (mine / f"whole.{format}").read_text()
     assert text.startswith(partial.read_text()), "complete rows only"
     refused = alu(mine, "predict", "defense", "pics", "--trust", "--format", format, "--out", out.name)
-    assert "of an interrupted call with another classifier. Repeat that call to go on" in refused.sentence()
+    assert "of an interrupted call with another classifier. Repeat that call to resume" in refused.sentence()
     with partial.open("a") as file:  # as a killed process may leave it
         file.write('{"file": "pics/cut sho')
     again = alu(mine, *words, "--out", out.name)
@@ -204,7 +205,7 @@ def test_evaluate_goes_on_after_sigterm(mine: Path) -> None:
     block = mine / "r.json.work" / "block-0000.json"
     done = interrupted(mine, *words, when=block.exists, number=signal.SIGTERM)
     assert (done.code, done.err) == (
-        130, "alu: Interrupted. What was done is in r.json.work: run the same command again to go on.\n",
+        130, "alu: Interrupted. What was done is in r.json.work: run the same command again to resume.\n",
     )  # fmt: skip
 
 
@@ -279,5 +280,5 @@ def test_two_processes_of_torchrun_stop_after_the_same_step(mine: Path) -> None:
     _, err = process.communicate(timeout=60)
     assert re.findall("alu: .*", err) == [
         f"alu: Interrupted. A checkpoint after step {progress_of(mine / 'run' / 'checkpoint.safetensors').step} is in "
-        "run: run the same command again to go on."
+        "run: run the same command again to resume."
     ], "one of them speaks"

@@ -91,7 +91,7 @@ class AnswerFile:
             if facts.get(name) != value:
                 raise StorageError(
                     f"{self.partial} holds the first {done.files:,} answers of an interrupted call with another "
-                    f"{name}. Repeat that call to go on, delete the file to start again, or choose another --out."
+                    f"{name}. Repeat that call to resume, delete the file to start again, or choose another --out."
                 )
         self.rows = done.files
         os.truncate(self.partial, self.size)  # what came after the last note is done again

@@ -109,7 +109,7 @@ def _explain(error: BaseException, out: Path, work: Path | None) -> None:
         kept = "No partial files were left."
         if work is not None and _has_training(work):
             step = progress_of(work / "checkpoint.safetensors").step
-            kept = f"The VAE's training up to step {step:,} is in {work}: run the same command again to go on."
+            kept = f"The VAE's training up to step {step:,} is in {work}: run the same command again to resume."
         raise InterruptedCommandError(f"Interrupted. {out} was not written. {kept}") from error
     if isinstance(error, HarmfulDefenseError) and _has_training(work):
         error.args = (f"{error} The trained VAE is kept in {work}.",)

@@ -69,7 +69,7 @@ def reproduce(
             empty = empty or any("absent" in cell for key, cell in result["cells"].items() if fnmatchcase(key, only))
     except KeyboardInterrupt as error:
         raise InterruptedCommandError(
-            f"Interrupted. What was measured is in {folder}: run the same command again to go on."
+            f"Interrupted. What was measured is in {folder}: run the same command again to resume."
         ) from error
     page = write(Results.open(folder), folder / "paper.html")
     sys.stdout.write(f"Results: {folder}. Page: {page.resolve().as_uri()}\n")

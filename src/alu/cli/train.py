@@ -84,7 +84,7 @@ def _kept(folder: Path) -> str:
     if not checkpoint.exists():
         return f"No checkpoint had been saved in {folder} yet."
     step = progress_of(checkpoint).step
-    return f"A checkpoint after step {step:,} is in {folder}: run the same command again to go on."
+    return f"A checkpoint after step {step:,} is in {folder}: run the same command again to resume."
 
 
 def _print_recipes() -> None:

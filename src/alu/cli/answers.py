@@ -126,6 +126,6 @@ class AnswerFile:
         with explained(self.partial):
             os.truncate(self.partial, self.size)
         return (
-            f"The answers for {self.rows:,} of {total:,} files are in {self.partial}: run the same command again to go "
-            "on."
+            f"The answers for {self.rows:,} of {total:,} files are in {self.partial}: run the same command again to "
+            "resume."
         )

@@ -92,8 +92,8 @@ def test_the_case_that_nobody_saw() -> None:
     [
         (6, 0, "helps", "this defence helps"),
         (0, 6, "harms", "this defence makes things worse"),
-        (5, 0, "unclear", "this defence makes no significant difference"),
-        (3, 10, "unclear", "this defence makes no significant difference"),
+        (5, 0, "unclear", "this defence cannot be told apart from no defence"),
+        (3, 10, "unclear", "this defence cannot be told apart from no defence"),
     ],
 )
 def test_the_exact_test_decides(only_defended: int, only_bare: int, word: str, says: str) -> None:

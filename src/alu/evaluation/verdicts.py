@@ -21,7 +21,7 @@ WHO = {
 WHAT = {
     "helps": "this defence helps",
     "harms": "this defence makes things worse",
-    "unclear": "this defence makes no significant difference",
+    "unclear": "this defence cannot be told apart from no defence",
 }
 Formatter = Callable[[str, float, str], str]
 """Name, value and text of a figure -> how it is written, for pages that mark their figures."""

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from alu.errors import AluError, StorageError, UsageError
-from alu.paper import table2, threats
-from alu.paper.catalog import verdicts
+from alu.paper import table2, threats, verdicts
 from alu.paper.page import by_status, html, markdown
 from alu.paper.store import Results
 from alu.paper.views import Table
-from alu.report import page, zoo
+from alu.report import page
+from alu.storage import read_json
 
 PICTURE = """Table 2 on CIFAR-10, percent right: ALU as the paper reports it (grey), here under the same attack (blue,
 paper protocol), here under every attack together (red, standard protocol), and the classifier without ALU under both
@@ -30,7 +31,7 @@ def documents(root: Path) -> dict[str, str]:
     return {
         "docs/claims.md": markdown(results),
         "docs/table2.svg": table2.summary(results),
-        "docs/zoo.md": zoo.markdown(),
+        "docs/zoo.md": bundled_models(root / "src/alu/models/weights"),
         "README.md": _between_marks(root / "README.md", summary(results)),
         "results/paper.html": html(results),
     }
@@ -52,6 +53,52 @@ def summary(results: Results) -> str:
 def _markdown(table: Table) -> list[str]:
     rows = [list(table.header), ["---"] * len(table.header), *map(list, table.rows)]
     return ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def bundled_models(folder: Path) -> str:
+    """docs/zoo.md: every card's figures, its data and the command that trains it again."""
+    lines = [
+        "# Bundled models",
+        "",
+        "Generated from the cards in `src/alu/models/weights`; `make slow` measures every figure again. Load one with",
+        '`alu.models.load("cifar10-standard")`; its card is `.card`. Weights are half precision, MIT.',
+        "",
+        "| model | task | MB | first figure of its card | under PGD-20, 8/255 |",
+        "|---|---|---|---|---|",
+    ]
+    paths = sorted(folder.glob("*.json"))
+    for path in paths:
+        lines.append(_model_row(read_json(path), path.with_suffix(".safetensors").stat().st_size))
+    lines.append("")
+    for path in paths:
+        lines += _card(read_json(path))
+    return "\n".join(lines)
+
+
+def _model_row(card: dict[str, Any], size: int) -> str:
+    """One line of the overview: the figure that a card begins with, and what stands under attack."""
+    shares = {figure: value for figure, value in card["figures"].items() if isinstance(value, dict) and "n" in value}
+    first = next(iter(shares))
+    attacked = shares.get("PGD-20, 8/255")
+    stands = "–" if attacked is None else f"{attacked['percent']} % of {attacked['n']}"
+    name, figure = card["name"], f"{first}: {shares[first]['percent']} % of {shares[first]['n']:,}"
+    return f"| [{name}](#{name}) | {card['task']} | {size / 1e6:.1f} | {figure} | {stands} |"
+
+
+def _card(card: dict[str, Any]) -> list[str]:
+    architecture = dict(card["architecture"])
+    name = architecture.pop("name")
+    settings = ", ".join(f"{key} {value}" for key, value in architecture.items() if not isinstance(value, list | tuple))
+    lines = [f"## {card['name']}", "", f"A {card['task']}: `{name}` ({settings}). Trained on {card['data']}:", ""]
+    lines += ["```text", card["command"], "```", "", "| figure | value | n | measured on |", "|---|---|---|---|"]
+    for figure, value in card["figures"].items():
+        if isinstance(value, dict) and "percent" in value:
+            low, high = value["interval"]
+            lines.append(f"| {figure} | {value['percent']} % [{low}, {high}] | {value['n']:,} | {value['on']} |")
+        elif figure != "measured with":
+            lines.append(f"| {figure} | {value} | | |")
+    origin = card["figures"]["measured with"]
+    return [*lines, "", f"Commit {origin['commit']}, seed {origin['seed']}, torch {origin['torch']}.", ""]
 
 
 def _between_marks(path: Path, text: str) -> str:

@@ -1,10 +1,14 @@
-"""Checks of what comes in: images, labels, logits. Each failure is one sentence that says what to do."""
+"""What comes in is checked (images, labels, logits, devices), and models are asked: for logits, in eval mode.
+
+Each failure is one sentence that says what to do.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -132,6 +136,21 @@ def check_classifier(
             "Their number and order must agree."
         )
     return logits
+
+
+@contextmanager
+def evaluating(*modules: object) -> Iterator[None]:
+    """Put every module given into eval mode for the length of the block; anything that is no module is passed over."""
+    changed = [
+        part for module in modules if isinstance(module, nn.Module) for part in module.modules() if part.training
+    ]
+    for part in changed:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in changed:
+            part.training = True
 
 
 def find_device(name: str) -> torch.device:

@@ -11,11 +11,10 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from alu.check import answers, check_images, check_logits, look_like_probabilities, warn
+from alu.check import answers, check_images, check_logits, evaluating, look_like_probabilities, warn
 from alu.decision import Decision, Evidence, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
 from alu.errors import InputError, UsageError, check_choice
-from alu.modes import evaluating
 from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits, replace
 from alu.purifiers.filters import Identity
 

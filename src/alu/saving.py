@@ -15,12 +15,14 @@ from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
 from alu.parts import refuse_lost
 from alu.purifiers import Purifier
-from alu.storage import checksum, read_json, read_tensors, replacing_folder, sha256, write_json, write_tensors
+from alu.storage import read_checked, read_tensors, replacing_folder, sha256, write_checked, write_tensors
 
 if TYPE_CHECKING:
     from alu.defense import Defense
 
 FORMAT = 2
+READABLE = "a defence in the format of this version of alu; fit or save it again"
+ADVICE = "Copy the folder again, or fit it again; change settings in Python, before saving."
 
 
 def save(defense: Defense, path: Path, factory: str | None) -> None:
@@ -43,7 +45,7 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
     with replacing_folder(path, is_defense) as folder:
         write_tensors(folder / "weights.safetensors", tensors)
         facts["weights_sha256"] = sha256(folder / "weights.safetensors")
-        write_json(folder / "defense.json", {**facts, "checksum": checksum(facts)})
+        write_checked(folder / "defense.json", facts)
 
 
 def is_defense(path: Path) -> bool:
@@ -64,11 +66,13 @@ def read(path: Path, classifier: Any, trust: bool) -> Saved:
     """Read the folder; a classifier that differs from the calibrated one is refused."""
     if not is_defense(path):
         raise StorageError(f"{path} is not a saved defence: it has no defense.json. `alu fit` writes one.")
-    facts = read_json(path / "defense.json")
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise StorageError(f"{path} was written in a format this version of alu does not read. Fit or save it again.")
-    _refuse_changed(path, facts)
-    tensors = read_tensors(path / "weights.safetensors")
+    facts = read_checked(path / "defense.json", READABLE, ADVICE)
+    if facts.get("format") != FORMAT:
+        raise StorageError(f"{path / 'defense.json'} is not {READABLE}.")
+    weights = path / "weights.safetensors"
+    if sha256(weights) != facts["weights_sha256"]:
+        raise StorageError(f"{weights} was changed after it was written: its checksum does not match. {ADVICE}")
+    tensors = read_tensors(weights)
     try:
         purifier = Purifier.rebuild(facts["purifier"], trust)
         purifier.load_state_dict(_part(tensors, "purifier."))
@@ -76,31 +80,14 @@ def read(path: Path, classifier: Any, trust: bool) -> Saved:
         fitted = _part(tensors, "detector.")
         if detector is not None and fitted:
             detector.load_state_dict(fitted)
-        made = _classifier(facts["classifier"], classifier, trust, path)
         settings = {name: facts[name] for name in ("rule", "reference", "grad_mode")}
-        arguments = {"classifier": made, "purifier": purifier, "detector": detector, **settings}
+        rebuilt = _classifier(facts["classifier"], classifier, trust, path)
+        arguments = {"classifier": rebuilt, "purifier": purifier, "detector": detector, **settings}
         return Saved(arguments, tuple(facts["shape"]), tuple(facts["classes"]))
     except AluError:
         raise
     except (KeyError, TypeError, RuntimeError) as error:
         raise StorageError(f"{path} is damaged: {type(error).__name__} {error}. Save the defence again.") from error
-
-
-def _refuse_changed(path: Path, facts: dict[str, Any]) -> None:
-    """Refuse a folder in which a setting or a weight is not the one that was saved."""
-    stated = facts.pop("checksum", None)
-    try:
-        intact = stated == checksum(facts)
-    except ValueError:  # Infinity and NaN, which no saved defence holds
-        intact = False
-    changed = None if intact else "defense.json"
-    if intact and sha256(path / "weights.safetensors") != facts["weights_sha256"]:
-        changed = "weights.safetensors"
-    if changed:
-        raise StorageError(
-            f"{path / changed} was changed or damaged after it was saved: its checksum does not fit. Copy the folder "
-            "again, or fit it again; a setting is changed in Python, before saving."
-        )
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

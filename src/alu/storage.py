@@ -41,16 +41,16 @@ def explained(path: Path, doing: str = "write") -> Iterator[None]:
 
 @contextmanager
 def _parents(path: Path) -> Iterator[None]:
-    """Make the folders above `path`; those that were not there vanish again if the block fails."""
-    made = [folder for folder in path.parents if not folder.exists()]  # the innermost first
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Make the folders above `path`; those that are still empty when the block ends are removed again."""
+    new = [folder for folder in path.parents if not folder.exists()]  # the innermost first
     try:
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
         yield
-    except BaseException:
-        for folder in made:
-            with suppress(OSError):
+    finally:
+        for folder in new:
+            with suppress(OSError):  # it holds what was written
                 folder.rmdir()
-        raise
 
 
 @contextmanager
@@ -104,20 +104,15 @@ def locked(path: Path) -> Iterator[None]:
 
     The lock is a file beside `path`, gone when the block ends; the system releases it when a process is killed.
     """
-    lock = path.absolute().with_name(f".{path.absolute().name}.lock")
-    made = [folder for folder in lock.parents if not folder.exists()]  # the innermost first
-    handle = None
-    try:
+    whole = path.absolute()
+    lock = whole.with_name(f".{whole.name}.lock")
+    with _parents(whole):
         with explained(path):
-            lock.parent.mkdir(parents=True, exist_ok=True)
             handle = _acquire(lock, path)
-        yield
-    finally:
-        if handle is not None:
+        try:
+            yield
+        finally:
             _release(handle, lock)
-        for folder in made:
-            with suppress(OSError):  # it holds what was written
-                folder.rmdir()
 
 
 def _acquire(lock: Path, path: Path) -> int:
@@ -144,7 +139,7 @@ def _release(handle: int, lock: Path) -> None:
     if fcntl is not None:
         lock.unlink(missing_ok=True)  # while it is still locked: a file that another process has locked must stay
     os.close(handle)
-    if fcntl is None:  # Windows removes no open file
+    if fcntl is None:  # Windows cannot remove an open file
         lock.unlink(missing_ok=True)
 
 
@@ -205,13 +200,43 @@ def read_json(path: Path) -> Any:
     except json.JSONDecodeError as error:
         raise StorageError(f"{path} is not valid JSON (line {error.lineno}: {error.msg}).") from error
     except UnicodeDecodeError as error:
-        raise StorageError(f"{path} is not valid JSON: it is no text at all.") from error
+        raise StorageError(f"{path} is not valid JSON: it is not text.") from error
 
 
 def checksum(plain: dict[str, Any]) -> str:
     """SHA-256 of plain values in a fixed spelling; NaN and infinite numbers are refused with a ValueError."""
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_checked(path: Path, plain: dict[str, Any]) -> None:
+    """Write plain values as JSON with their checksum, so that an edited or damaged file is noticed."""
+    write_json(path, {**plain, "checksum": checksum(plain)})
+
+
+def read_checked(path: Path, what: str, advice: str = "Make it again.") -> dict[str, Any]:
+    """Read what `write_checked` wrote, without the checksum.
+
+    Parameters
+    ----------
+    path
+        The file.
+    what
+        What the file should be, for the error message: "a result of alu evaluate".
+    advice
+        What to do with a file that was changed, a sentence.
+    """
+    plain = read_json(path)
+    if not isinstance(plain, dict) or "checksum" not in plain:
+        raise StorageError(f"{path} is not {what}.")
+    stated = plain.pop("checksum")
+    try:
+        intact = stated == checksum(plain)
+    except ValueError:  # NaN and infinite numbers, which `write_checked` refuses
+        intact = False
+    if not intact:
+        raise StorageError(f"{path} was changed after it was written: its checksum does not match. {advice}")
+    return plain
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
@@ -242,7 +267,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         except SafetensorError as error:
             raise StorageError(
                 f"{path} is not a whole safetensors file ({error}). Weights are only read from safetensors; "
-                "convert a .pt or .pth file first, or copy the file again if it was cut short."
+                "convert a .pt or .pth file first, or copy the file again if it was truncated."
             ) from error
 
 

@@ -390,14 +390,14 @@ def test_a_saved_defense_is_protected_from_changes(tmp_path: Path) -> None:
         {"purifier": {**facts["purifier"], "steps": 0}},
     ):
         (place / "defense.json").write_text(json.dumps({**facts, **change}))
-        with pytest.raises(StorageError, match=r"defense.json was changed or damaged after it was saved"):
+        with pytest.raises(StorageError, match=r"defense.json was changed after it was written"):
             Defense.load(place, classifier=defense.classifier)
     (place / "defense.json").write_text(json.dumps(facts))
     Defense.load(place, classifier=defense.classifier)
     weights = bytearray((place / "weights.safetensors").read_bytes())
     weights[-5] ^= 1
     (place / "weights.safetensors").write_bytes(weights)
-    with pytest.raises(StorageError, match=r"weights.safetensors was changed or damaged after it was saved"):
+    with pytest.raises(StorageError, match=r"weights.safetensors was changed after it was written"):
         Defense.load(place, classifier=defense.classifier)
 
 
@@ -436,7 +436,7 @@ def test_loading_refuses_other_weights_strangers_code_and_damage(tmp_path: Path)
         Defense.load(place)
     weights = place / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(StorageError, match="was changed or damaged"):
+    with pytest.raises(StorageError, match="was changed after it was written"):
         Defense.load(place, classifier=defense.classifier)
     (place / "defense.json").write_text(json.dumps({"format": 99}))
     with pytest.raises(StorageError, match="format"):

@@ -118,7 +118,7 @@ def fit(**changes: str) -> tuple[str, ...]:
 
 CASES = {
     "missing archive": (("data", "cifar100", "--root", "nowhere"), "nowhere, which does not exist"),
-    "truncated archive": (("data", "cifar10", "--root", "cut.tar.gz"), "damaged, cut short or no archive"),
+    "truncated archive": (("data", "cifar10", "--root", "cut.tar.gz"), "damaged, truncated or not an archive"),
     "wrong checksum": (("data", "cifar10", "--root", "zeros"), "not the official CIFAR-10"),
     "text named png": (fit(data="text"), "text/lying/001.png cannot be read as a picture"),
     "truncated picture": (fit(data="cut", purifier="pca"), "cut/lying/001.png cannot be read as a picture"),
@@ -131,7 +131,7 @@ CASES = {
     "NaN": (fit(data="nan.npz"), "1 pixels are NaN or infinite"),
     "infinity": (fit(data="inf.npz"), "1 pixels are NaN or infinite"),
     "0..255": (fit(data="bytes.npz"), "Divide 0..255 values by 255"),
-    "truncated npz": (fit(data="cut.npz"), "cut.npz is damaged or cut short"),
+    "truncated npz": (fit(data="cut.npz"), "cut.npz is damaged or truncated"),
     "channels of the classifier": (fit(data="gray"), "must take images [N, 1, 16, 16]"),
     "channels of the VAE": (fit(purifier="gray.safetensors"), "reads images of 1 channels; these have 3"),
     "one class": (fit(data="one"), "one holds one folder, lying; expected one sub-folder per class, at least two"),

@@ -175,7 +175,7 @@ def test_another_classifier_is_refused(place: Path, tmp_path: Path) -> None:
         (("predict", "defense", "empty", "--trust"), "There is no picture in empty"),
         (("predict", "pics", "photos", "--trust"), "pics is not a saved defence"),
         (("predict", "nowhere", "photos", "--trust"), "nowhere is not a saved defence"),
-        (("predict", "pickled", "photos", "--trust"), "its checksum does not fit"),
+        (("predict", "pickled", "photos", "--trust"), "its checksum does not match"),
         (("predict", "torn", "photos", "--trust"), "is not valid JSON"),
         (("predict", "defense", "photos", "--classifier", "own:biuld"), "own has no biuld"),
         (("predict", "defense", "photos", "--trust", "--format", "csv", "--out", "own.py/a.csv"), "cannot be written"),

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from alu.checked import write_checked
 from alu.evaluation.result import Result
+from alu.storage import write_checked
 from tests.end_to_end.command import alu, fresh, snapshot
 from tests.unit import results
 

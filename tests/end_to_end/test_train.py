@@ -69,7 +69,7 @@ def test_a_vae_of_ones_own_pictures_is_a_purifier_for_fit(place: Path, tmp_path:
 
 BAD = {
     "one class": (("classifier", "--data", "one"), "one holds one folder, lying; expected one sub-folder per class"),
-    "sizes differ": (("classifier", "--data", "sizes"), "Make all pictures one size, or give size= (on the command"),
+    "sizes differ": (("classifier", "--data", "sizes"), "Make all pictures one size, or give --size to scale them."),
     "odd size": (("vae", "--data", "odd"), "18 x 18. Scale a folder of pictures: --size 16."),
     "missing folder": (("classifier", "--data", "not/there"), "not/there does not exist"),
     "unknown recipe": (("clasifier", "--data", "pics"), "no recipe 'clasifier'. Did you mean classifier"),

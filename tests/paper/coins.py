@@ -1,4 +1,4 @@
-"""coins: a whole experiment in one small file. Registering it is one line in alu.paper.catalog."""
+"""coins: a whole experiment in one small file. Registering it is one word in alu.paper.MODULES."""
 
 from __future__ import annotations
 

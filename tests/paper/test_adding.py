@@ -1,4 +1,4 @@
-"""Adding a table is one file and one line: everything else follows from the Experiment."""
+"""Adding a table is one file and one word: everything else follows from the Experiment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from tools.write_documents import summary
 from typer.testing import CliRunner
 
 from alu.cli import app
-from alu.paper import page
-from alu.paper.catalog import EXPERIMENTS, verdicts
+from alu.paper import EXPERIMENTS, page, verdicts
 from alu.paper.store import Results
 from tests.paper import coins
 from tests.paper.toys import verdict
@@ -19,7 +18,7 @@ from tests.paper.toys import verdict
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the line in the catalog does."""
+    """What the word in alu.paper.MODULES does."""
     monkeypatch.setitem(EXPERIMENTS, coins.EXPERIMENT.name, coins.EXPERIMENT)
 
 

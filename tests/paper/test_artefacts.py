@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from alu.paper import artefacts, each_attack, threats
+from alu.paper import adaptive, artefacts, threats
 from alu.paper.artefacts import DECODED, SPLIT, SWAPPED, Key, above_clean, hard_samples
 from alu.paper.claims import FAILS, HOLDS, OBLIVIOUS, UNKNOWN
 from alu.paper.store import ALU_READINGS
@@ -55,8 +55,8 @@ def informed(decoy: str, reconstruction: str = "") -> dict[Any, Any]:
     """More right attacked than clean, and attackers who know more, with another outcome of decoy in one reading."""
     cells: dict[Any, Any] = {SPLIT: split_of("10" * 10, "11" * 10)}
     for reading, outcome in zip(ALU_READINGS, (decoy, reconstruction or decoy), strict=True):
-        cells[each_attack.Key("cifar10-vae", reading, "clean")] = {"outcome": "10" * 10}
-        cells[each_attack.Key("cifar10-vae", reading, "Decoy")] = {"outcome": outcome}
+        cells[adaptive.Key("cifar10-vae", reading, "clean")] = {"outcome": "10" * 10}
+        cells[adaptive.Key("cifar10-vae", reading, "Decoy")] = {"outcome": outcome}
         cells[threats.Key(reading, "surrogate")] = {"attacked": "0" * 20}
     return cells
 

@@ -44,13 +44,13 @@ def test_asymmetry(unified: str, broken: str, surrogate: str, status: str, why: 
     cells = outcomes("unified", RECONSTRUCTION, GOOD, unified, BAD)
     cells |= outcomes("asymmetric", RECONSTRUCTION, GOOD, broken, surrogate)
     cells[Key("asymmetric", RECONSTRUCTION, ADAPTIVE)] = {"adaptive": GOOD}
-    told = asymmetry(results(cells))
-    assert told.status == status
-    assert why in told.figures[-1]
+    decided = asymmetry(results(cells))
+    assert decided.status == status
+    assert why in decided.figures[-1]
     cells[Key("asymmetric", RECONSTRUCTION, ADAPTIVE)] = {"adaptive": GOOD, "unmet": ["one more"]}
-    told = asymmetry(results(cells))
-    assert told.status == (FEW if status is HOLDS else status)
-    assert told.rule.endswith("INCOMPLETE (one more)")
+    decided = asymmetry(results(cells))
+    assert decided.status == (FEW if status is HOLDS else status)
+    assert decided.rule.endswith("INCOMPLETE (one more)")
 
 
 def test_columns_are_attacks() -> None:

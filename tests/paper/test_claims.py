@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alu.paper import claims
-from alu.paper.catalog import verdicts
+from alu.paper import claims, verdicts
 from alu.paper.claims import FAILS, FEW, HOLDS, OBLIVIOUS, UNKNOWN, Claim, Verdict
 from alu.paper.store import Column, MissingCellError, Reading, Results
 from alu.paper.table2 import Key
@@ -46,11 +45,9 @@ def test_all_findings_must_be_true() -> None:
 
 def test_the_best_case_is_named_where_the_other_differs() -> None:
     both = {Reading.INPUT: FAILS, Reading.RECONSTRUCTION: OBLIVIOUS}
-    assert claims.best_reading(both, ["a"], "b.") == Verdict(
-        OBLIVIOUS, ["a"], "b.", "In the reconstruction reading only"
-    )
-    assert claims.best_reading(dict.fromkeys(both, FEW), [], "").limit == ""
-    assert claims.best_classifier({"one": HOLDS, "two": FEW}, [], "") == Verdict(HOLDS, [], "", "On one only")
+    assert claims.best_case(both, ["a"], "b.") == Verdict(OBLIVIOUS, ["a"], "b.", "In the reconstruction reading only")
+    assert claims.best_case(dict.fromkeys(both, FEW), [], "").limit == ""
+    assert claims.best_case({"one": HOLDS, "two": FEW}, [], "") == Verdict(HOLDS, [], "", "On one only")
 
 
 def test_a_union_from_which_an_attack_is_missing_proves_nothing() -> None:
@@ -70,17 +67,17 @@ CLAIM = Claim("a claim", "It says so.", decide)
 
 
 def test_a_quick_result_is_no_conclusion() -> None:
-    told = CLAIM.verdict(results({CELL: {}}, quick=True), "threats")
-    assert told.status is FEW
-    assert told.lines == ["On one only", "Quick form only, with too few images; it says: holds", "a figure"]
-    assert told.experiments == ("threats", "table2"), "its own, then those that were looked at"
+    decided = CLAIM.verdict(results({CELL: {}}, quick=True), "threats")
+    assert decided.status is FEW
+    assert decided.lines == ["On one only", "Quick form only, with too few images; it says: holds", "a figure"]
+    assert decided.experiments == ("threats", "table2"), "its own, then those that were looked at"
     assert CLAIM.verdict(results({CELL: {}}), "table2").status is HOLDS
 
 
 def test_what_was_not_measured_is_not_decided() -> None:
-    told = CLAIM.verdict(Results(), "table2")
-    assert (told.status, told.rule) == (UNKNOWN, "")
-    assert told.lines == ["Not measured: table2, cifar10-at/clean"]
+    decided = CLAIM.verdict(Results(), "table2")
+    assert (decided.status, decided.rule) == (UNKNOWN, "")
+    assert decided.lines == ["Not measured: table2, cifar10-at/clean"]
     assert {verdict.status for _, verdict in verdicts(Results())} == {UNKNOWN}
 
 

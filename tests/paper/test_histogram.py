@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alu.paper import each_attack, histogram
+from alu.paper import adaptive, histogram
 from alu.paper.claims import FAILS, FEW, HOLDS, OBLIVIOUS
 from alu.paper.histogram import HELD_OUT, TRAIN, Key, overlap, separable, survives_autoattack
 from alu.paper.store import Column, Reading, Results
@@ -27,7 +27,7 @@ def scores(test: list[float], on_f: list[float], through: list[float], hard: lis
         Key(TRAIN): clean, Key(HELD_OUT): clean, Key(Column.CLEAN): both(test), Key(Column.PGD_ON_F): both(on_f),
         Key(Column.PGD_ON_VAE): both(through), Key(Column.AUTOATTACK_ON_F): both(hard),
         Key(Column.AUTOATTACK_ON_VAE): both(hard),
-        each_attack.Key("cifar10-vae", Reading.ABSTAIN, "Stealth"): {"outcome": "0" * 100},
+        adaptive.Key("cifar10-vae", Reading.ABSTAIN, "Stealth"): {"outcome": "0" * 100},
     }  # fmt: skip
 
 
@@ -69,8 +69,8 @@ def test_what_holds_in_one_reading_only_says_so() -> None:
     for column in (Column.PGD_ON_F, Column.AUTOATTACK_ON_F):
         cells[Key(column)] = {"input": HIGH, "reconstruction": LOW}
     for claim, status in ((separable, HOLDS), (survives_autoattack, OBLIVIOUS)):
-        told = claim(results(cells))
-        assert (told.status, told.limit) == (status, "In the input reading only")
+        decided = claim(results(cells))
+        assert (decided.status, decided.limit) == (status, "In the input reading only")
 
 
 def test_a_quick_result_that_is_only_looked_at_is_no_conclusion_either() -> None:

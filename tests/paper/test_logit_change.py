@@ -20,9 +20,9 @@ def test_cases_add_up() -> None:
         assert case == ("3" if own >= 0 else "1" if answered > 0 else "2")
     example = measured["example"]
     assert example["before"][example["true"]] == max(example["before"])
-    table, bars = view(results({Key(STANDARD, "pgd-20"): measured}))
+    table, (bars, *_) = view(results({Key(STANDARD, "pgd-20"): measured}))
     assert rows(table)["cifar10-standard/pgd-20"][0].endswith(f"n={succeeded}")
-    assert example["classes"][example["true"]] in bars.html()
+    assert example["classes"][example["true"]] in bars.drawing
 
 
 def changed(classifier: str, falls: str, others: float) -> dict[Key, Any]:
@@ -41,9 +41,9 @@ def test_claims_on_logits() -> None:
 def test_what_holds_on_one_classifier_only_says_so() -> None:
     both = changed(STANDARD, "1" * 400, 1.0) | changed(ROBUST, "1" * 260 + "0" * 140, 4.0)
     for claim in (true_falls, others_stay):
-        told = claim(results(both))
-        assert (told.status, told.limit) == (HOLDS, "On cifar10-standard only")
-        assert any(line.startswith("cifar10-at, ") for line in told.figures)
+        decided = claim(results(both))
+        assert (decided.status, decided.limit) == (HOLDS, "On cifar10-standard only")
+        assert any(line.startswith("cifar10-at, ") for line in decided.figures)
 
 
 def test_a_wrong_cell_is_an_error_and_no_verdict() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+import pytest
 from tools.write_documents import summary
 
-from alu.paper.catalog import verdicts
+from alu.paper import EXPERIMENTS, verdicts
 from alu.paper.claims import OBLIVIOUS
 from alu.paper.one_step import Key
 from alu.paper.page import by_status, html, markdown, text
 from alu.paper.store import Results
+from alu.paper.views import Table
 from tests.paper.test_histogram import HIGH, LOW, scores
 from tests.paper.test_logit_change import ROBUST, STANDARD, changed
 from tests.paper.toys import emptied, results
@@ -31,6 +34,20 @@ def test_the_page_shows_claims_and_experiments() -> None:
     linked = set(re.findall(r'href="#([^"]+)"', page))
     assert linked <= targets
     assert len([place for place in linked if place.startswith("claim-")]) == total
+
+
+def test_a_table_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are escaped, intervals stand below their values, a remark spans the columns, a folded table has a title."""
+    whole = ["<one>", "50.0 [9.5, 90.5] n=2", "0.0 [0.0, 3.7] n=9 INCOMPLETE (x)"]
+    panels = [Table("<t>", ["", "a", "b"], [whole, ["second", "a remark."]], "a & b", folded=True)]
+    monkeypatch.setitem(EXPERIMENTS, "one-step", replace(EXPERIMENTS["one-step"], view=lambda _: panels))
+    page = html(emptied(results({}), Key(1), "nobody measured it."))
+    assert '<details class="folded"><summary>&lt;t&gt;</summary>' in page
+    assert "<td>&lt;one&gt;</td>" in page
+    assert '<td class="number">50.0<small>[9.5, 90.5] n=2</small></td>' in page
+    assert '<td class="number">0.0<small>[0.0, 3.7] n=9</small> INCOMPLETE (x)</td>' in page
+    assert '<td>second</td><td class="over" colspan="2">a remark.</td>' in page
+    assert '<p class="soft">a &amp; b</p>' in page
 
 
 def test_words_from_files_are_escaped() -> None:

@@ -33,6 +33,6 @@ def test_weak_and_slow() -> None:
     ):  # fmt: skip
         held = {**pgd, "case 3": third, "backwards": cost}
         found = results({Key(STANDARD, STOPPED): {**pgd, "fooled": fooled}, Key(STANDARD, PATTERN): held})
-        told = pattern_weak(found)
-        assert told.status == status
-        assert f"{cost / 100:.1f} times the gradients" in told.figures[0]
+        decided = pattern_weak(found)
+        assert decided.status == status
+        assert f"{cost / 100:.1f} times the gradients" in decided.figures[0]

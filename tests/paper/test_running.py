@@ -25,7 +25,7 @@ class Key(store.Key, experiment="toy"):
 
 
 class Counted:
-    """Cells that count how often they were measured; one of them can be told to fail."""
+    """Cells that count how often they were measured; one of them can be decided to fail."""
 
     def __init__(self) -> None:
         self.runs: dict[str, int] = {}
@@ -171,7 +171,7 @@ def test_missing_data_leave_a_cell_empty_until_they_are_there(tmp_path: Path) ->
 def test_quick_and_full_and_seeds_do_not_mix(tmp_path: Path) -> None:
     toy, out = Counted(), tmp_path / "toy.json"
     run(toy.experiment(), out, quick=True)
-    with pytest.raises(StorageError, match=r"was measured with sizes .* --fresh"):
+    with pytest.raises(StorageError, match=r"was measured with sizes .* fresh=True"):
         run(toy.experiment(), out)
     with pytest.raises(StorageError, match="with seed 0, not 1"):
         run(toy.experiment(), out, quick=True, seed=1)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from alu.errors import StorageError
-from alu.paper import artefacts, bpda, each_attack, learning_rate, one_step, store, table1, table2, threats
-from alu.paper.catalog import EXPERIMENTS
+from alu.paper import EXPERIMENTS, adaptive, artefacts, bpda, learning_rate, one_step, store, table1, table2, threats
 from alu.paper.store import (
     Adaptive,
     Column,
@@ -36,7 +35,7 @@ AT = table2.Key("cifar10-at", Column.PGD_ON_VAE)
         (table1.Key(Adaptive(Reading.INPUT)), "adaptive, input"),
         (table1.Key(table1.Images.CW_FIXED), "cw-l2, c fixed"),
         (bpda.Key("plug-in", Reading.INPUT, bpda.BPDA), "plug-in, input/bpda-eot"),
-        (each_attack.Key("cifar10-vae", Reading.ABSTAIN, "Stealth"), "cifar10-vae, abstain/Stealth"),
+        (adaptive.Key("cifar10-vae", Reading.ABSTAIN, "Stealth"), "cifar10-vae, abstain/Stealth"),
         (threats.Key(Reading.BARE, "no attack"), "bare/no attack"),
         (learning_rate.Key("gd", "sse", 1e-5), "gd, sse, 1e-05"),
         (learning_rate.Key("adam", "sse", 1.0), "adam, sse, 1"),

@@ -76,9 +76,9 @@ def test_help_for_robust_classifiers_is_ten_points_on_each_of_them() -> None:
     ):  # fmt: skip
         assert helps_robust(results(cells_of(AT, alu, HALF, union, HALF))).status == status
     helped, not_helped = cells_of(AT, GOOD, HALF, GOOD, HALF), cells_of("cifar10-mart", HALF, HALF, BAD, HALF)
-    told = helps_robust(results(helped | not_helped))
-    assert told.status == FAILS, "one that is not helped is one too many"
-    assert any(line.startswith("cifar10-mart, PGD-20 on f: bare 40.0") for line in told.figures)
+    decided = helps_robust(results(helped | not_helped))
+    assert decided.status == FAILS, "one that is not helped is one too many"
+    assert any(line.startswith("cifar10-mart, PGD-20 on f: bare 40.0") for line in decided.figures)
     alone = results(cells_of("cifar10-mart", GOOD, HALF, GOOD, HALF))
     assert verdict(alone, "ALU helps adversarially trained classifiers too").status == UNKNOWN
 
@@ -98,8 +98,8 @@ def test_unified_beside_plug_in() -> None:
     split = cells_of(name, GOOD, BAD, BAD)
     for column in Column:
         split[Key(name, column)]["reconstruction"] = {"alu": BAD}
-    told = two(split, plain)
-    assert (told.status, told.limit) == (OBLIVIOUS, "In the input reading only")
+    decided = two(split, plain)
+    assert (decided.status, decided.limit) == (OBLIVIOUS, "In the input reading only")
 
 
 def test_a_row_that_lacks_an_attack_of_the_table_is_not_every_attack() -> None:
@@ -123,9 +123,9 @@ def test_a_union_that_lacks_an_attack_proves_nothing() -> None:
         for key in cells:
             if isinstance(key.column, Adaptive):
                 cells[key]["unmet"] = ["no attack without gradients"]
-        told = claim(results(cells))
-        assert told.status == FEW
-        assert told.rule.endswith("INCOMPLETE (no attack without gradients)")
+        decided = claim(results(cells))
+        assert decided.status == FEW
+        assert decided.rule.endswith("INCOMPLETE (no attack without gradients)")
 
 
 def test_nothing_measured_says_so() -> None:

@@ -23,7 +23,7 @@ def test_the_rows_that_exist_and_those_that_do_not() -> None:
     cells[Key(HEDGE, ADAPTIVE)] = {"adaptive": "1"}
     cells[table2.Key("cifar100-unified", Column.CLEAN)] = answers("1", "1", "10")
     found = emptied(results(cells), Key("AWP", Images.CLEAN), "cifar10-awp has not been trained yet.")
-    drawn, paper, strict, elsewhere = table3.view(found)
+    drawn, paper, strict, others, elsewhere = table3.view(found)
     assert points(drawn) == {
         f"{HEDGE}: PGD-20: the paper": repr(71.43 / 100), f"{HEDGE}: PGD-20": "0.0", f"{HEDGE}: every attack": "0.0",
     }  # fmt: skip
@@ -35,7 +35,7 @@ def test_the_rows_that_exist_and_those_that_do_not() -> None:
     assert rows(paper)[f"{HEDGE}: here"][0].startswith("100.0 "), "its answer is the purified one"
     assert rows(paper)[f"{HEDGE}: the paper"] == ["paper 90.63", "paper 71.43", "–", "paper 72.66", "–"]
     assert rows(paper)["AWP: here"] == ["cifar10-awp has not been trained yet."]
-    assert rows(paper)["ADP (Yoon 2021): the paper, not implemented here yet"][:2] == ["paper 93.09", "paper 85.45"]
+    assert rows(others)["ADP (Yoon 2021)"][:2] == ["paper 93.09", "paper 85.45"]
 
 
 def test_a_random_method_is_shown_over_its_draws_too() -> None:

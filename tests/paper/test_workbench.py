@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alu import Defense
-from alu.data.cifar10 import CLASSES
+from alu.data.cifar import CLASSES10
 from alu.decision import find_rule
 from alu.evaluation.subject import Subject
 from alu.evaluation.suite import other_networks
@@ -80,7 +80,7 @@ def test_columns_attack_what_they_name() -> None:
     assert (bench.classifier(SYSTEM.classifier)(on_f.images).argmax(1) == labels).sum() == 0
     assert (bench.surrogate(SYSTEM)(through.images).argmax(1) == labels).sum() == 0
     assert not torch.equal(on_f.images, through.images)
-    assert on_f.classes == clean.classes == CLASSES
+    assert on_f.classes == clean.classes == CLASSES10
 
 
 def test_a_system_needs_the_bundled_models_it_is_made_of() -> None:

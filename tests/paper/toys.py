@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from alu.paper.catalog import EXPERIMENTS
+from alu.paper import EXPERIMENTS
 from alu.paper.store import Key, Measured, Results
 from alu.paper.views import Panel, Table
 
@@ -15,10 +15,10 @@ GOOD, BAD, HALF = "1" * 100, "0" * 100, "1" * 40 + "0" * 60
 
 def results(cells: Mapping[Any, Measured], quick: bool = False) -> Results:
     """Results that hold these cells."""
-    made: dict[str, dict[str, Any]] = {}
+    files: dict[str, dict[str, Any]] = {}
     for key, measured in cells.items():
-        made.setdefault(key.experiment, _file(quick))["cells"][str(key)] = {"found": measured, "commit": "abc"}
-    return Results(made)
+        files.setdefault(key.experiment, _file(quick))["cells"][str(key)] = {"found": measured, "commit": "abc"}
+    return Results(files)
 
 
 def _file(quick: bool) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def note(panel: Panel) -> str:
 
 def points(*panels: Panel) -> dict[str, str]:
     """The points of charts, as they can be read back from a page."""
-    drawings = "".join(panel.html() for panel in panels)
+    drawings = "".join(chart.drawing for panel in panels if not isinstance(panel, Table) for chart in panel)
     return dict(re.findall(r'data-key="([^"]*)"(?: data-x="[^"]*")? data-value="([^"]*)"', drawings))
 
 

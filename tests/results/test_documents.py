@@ -6,8 +6,7 @@ import pytest
 from tools.write_documents import documents
 
 from alu import models
-from alu.paper import bpda, table1, table2, table3, threats
-from alu.paper.catalog import EXPERIMENTS
+from alu.paper import EXPERIMENTS, bpda, table1, table2, table3, threats
 from alu.paper.store import Adaptive, Reading, Results, ones, read
 from tests.conftest import ROOT
 

@@ -45,7 +45,7 @@ def test_arrays_and_lists_are_accepted() -> None:
         ({"pixels": (IMAGES * 255).to(torch.int32)}, "images of type int32 have no agreed range"),
         ({"pixels": IMAGES[0]}, r"must be \[N, C, H, W\]; these have shape \[3, 5, 5\]"),
         ({"pixels": IMAGES * 255}, "Divide 0..255 values by 255"),
-        ({"pixels": torch.where(IMAGES > 0.5, torch.nan, IMAGES)}, "remove NaN"),
+        ({"pixels": torch.where(IMAGES > 0.5, torch.nan, IMAGES)}, "pixels are NaN or infinite. Remove those images"),
         ({"classes": 2}, "classes must be a list of names, one for each label, not 2"),
         ({"classes": "ab"}, "classes must be a list of names"),
         ({"indices": torch.tensor([1])}, "4 images but 1 indices"),

@@ -37,13 +37,13 @@ def test_damaged_or_missing_idx_files_are_one_sentence(tmp_path: Path) -> None:
     write_idx(tmp_path, packed=False)
     images = tmp_path / "t10k-images-idx3-ubyte"
     images.write_bytes(images.read_bytes()[:-1])
-    with pytest.raises(DataError, match="or is cut short"):
+    with pytest.raises(DataError, match="or is truncated"):
         alu.data.fashion_mnist("test", root=tmp_path)
     write_idx(tmp_path)
     images.unlink()
     packed = tmp_path / "t10k-images-idx3-ubyte.gz"
     packed.write_bytes(packed.read_bytes()[:-200])
-    with pytest.raises(DataError, match="damaged or cut short"):
+    with pytest.raises(DataError, match="damaged or truncated"):
         alu.data.fashion_mnist("test", root=tmp_path)
 
 

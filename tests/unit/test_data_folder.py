@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 import alu.data
+from alu.data import pictures
 from alu.errors import DataError, StorageError, UsageError
 
 
@@ -91,7 +92,7 @@ def test_other_names_of_the_splits_are_known(names: tuple[str, ...], tmp_path: P
 def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
     for name in ("train", "test", "val", "valid"):
         animals(tmp_path / name, 3)
-    with pytest.raises(DataError, match="val and .*valid are both named like the validation images"):
+    with pytest.raises(DataError, match="val and .*valid both look like the validation split"):
         alu.data.folder(tmp_path, "test")
 
 
@@ -290,12 +291,10 @@ def test_an_unreadable_path_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_pictures_beyond_memory_stay_on_disk_and_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from alu.data import decoded
-
     monkeypatch.setenv("ALU_CACHE", str(tmp_path / "cache"))
     root = animals(tmp_path / "animals")
     whole = alu.data.folder(root, "train", size=4)
-    monkeypatch.setattr(decoded, "IN_MEMORY", whole.pixels.numel() - 1)
+    monkeypatch.setattr(pictures, "IN_MEMORY", whole.pixels.numel() - 1)
     mapped = alu.data.folder(root, "train", size=4)
     (kept,) = (tmp_path / "cache").iterdir()
     assert kept.stat().st_size == whole.pixels.numel()
@@ -304,10 +303,8 @@ def test_pictures_beyond_memory_stay_on_disk_and_are_the_same(tmp_path: Path, mo
 
 
 def test_a_changed_picture_is_decoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from alu.data import decoded
-
     monkeypatch.setenv("ALU_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(decoded, "IN_MEMORY", 0)
+    monkeypatch.setattr(pictures, "IN_MEMORY", 0)
     root = animals(tmp_path / "animals")
     before = alu.data.folder(root).pixels[0].clone()
     picture(root / "cat" / "000.png", seed=7)
@@ -317,10 +314,8 @@ def test_a_changed_picture_is_decoded_again(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_damaged_picture_leaves_no_half_decoded_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from alu.data import decoded
-
     monkeypatch.setenv("ALU_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(decoded, "IN_MEMORY", 0)
+    monkeypatch.setattr(pictures, "IN_MEMORY", 0)
     root = animals(tmp_path / "animals")
     content = (root / "dog" / "003.png").read_bytes()
     (root / "dog" / "003.png").write_bytes(content[: len(content) // 2])

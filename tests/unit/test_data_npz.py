@@ -77,7 +77,7 @@ def test_floats_splits_and_classes(tmp_path: Path) -> None:
         ({"images": PIXELS, "labels": LABELS.astype(np.uint64) + 2**63}, "a label is 92233720.*below 100000"),
         ({"images": np.uint8(3), "labels": LABELS}, "holds no image"),
         ({"images": PIXELS, "labels": LABELS[:-1]}, "40 images but 39 labels"),
-        ({"images": PIXELS, "labels": np.eye(4, dtype=int)[LABELS]}, r"Save labels.argmax\(1\)"),
+        ({"images": PIXELS, "labels": np.eye(4, dtype=int)[LABELS]}, r"Give labels.argmax\(1\)"),
         ({"images": PIXELS, "labels": LABELS / 1.0}, "labels must be whole numbers"),
         ({"images": PIXELS, "labels": LABELS - 1}, "labels run from -1 to 2"),
         ({"images": PIXELS, "labels": LABELS, "classes": np.array(["a", "b"])}, "there are 2 classes"),
@@ -101,7 +101,7 @@ def test_missing_arrays_and_damaged_files_are_one_sentence(tmp_path: Path) -> No
         alu.data.npz(tmp_path / "text.npz")
     whole = save(tmp_path / "b.npz", images=PIXELS, labels=LABELS).read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[:5000])
-    with pytest.raises(DataError, match=r"cut\.npz is damaged or cut short"):
+    with pytest.raises(DataError, match=r"cut\.npz is damaged or truncated"):
         alu.data.npz(tmp_path / "cut.npz")
     flipped = bytearray(whole)
     flipped[3000] ^= 255

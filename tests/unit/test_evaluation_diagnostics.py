@@ -15,9 +15,9 @@ from alu.attacks.adaptive import Direct
 from alu.attacks.base import Attack
 from alu.attacks.goals import fooled
 from alu.detectors import LogitShift
-from alu.evaluation.diagnostics import from_curves, measure_curves
+from alu.evaluation.diagnostics import from_curves
 from alu.evaluation.evaluate import evaluate
-from alu.evaluation.probes import restarts
+from alu.evaluation.probes import measure_curves, restarts
 from alu.evaluation.subject import Subject
 from alu.evaluation.suite import Entry
 from alu.purifiers import Blur, Purifier
@@ -164,7 +164,7 @@ def curves(eps: list[int], steps: list[int], restarts: list[int]) -> dict[str, A
     ],
 )
 def test_curves_that_should_not_be(id: str, eps: list[int], steps: list[int], restarts: list[int]) -> None:
-    found = from_curves(curves(eps, steps, restarts), THREAT)
+    found = from_curves(curves(eps, steps, restarts), THREAT.norm)
     assert [item.id for item in found if item.status == "failed"] == ([id] if id else [])
 
 

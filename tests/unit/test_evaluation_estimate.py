@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from itertools import count
+from typing import Any
 
 import pytest
 from torch import Tensor
 
 from alu import Defense
+from alu.attacks import PGD, AutoAttack
 from alu.evaluation.estimate import Duration, estimate, in_words, shortened
 from alu.evaluation.evaluate import prepare, run
+from alu.evaluation.suite import Entry
 from alu.purifiers import Blur
 from alu.threat import ThreatModel
 from tests.toys import Toy, toy_data, toy_defense
@@ -41,6 +45,29 @@ def test_an_evaluation_takes_a_time_between_the_two() -> None:
     assert 0.02 * expected.lower < seconds < 1.5 * expected.upper
 
 
+def test_a_shard_takes_its_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count()
+    monkeypatch.setattr(time, "perf_counter", lambda: next(ticks))
+    whole, half = (
+        estimate(prepare(Toy(), toy_data(8), None, ThreatModel(), "paper", "quick", block_size=2, shard=shard))
+        for shard in ((0, 1), (1, 2))
+    )
+    assert (whole.lower, whole.upper) == (2 * half.lower, 2 * half.upper)
+
+
+class Broken(PGD):
+    """Fails on every model."""
+
+    def run(self, *_: Any) -> Tensor:
+        raise RuntimeError("sides do not fit")
+
+
+def test_an_attack_that_crashes_takes_no_time_and_no_traceback() -> None:
+    extra = (Entry("broken", "adaptive", "", Broken(), whole=True),)
+    prepared = prepare(Toy(), toy_data(4), None, ThreatModel(), "paper", "quick", extra=extra)
+    assert estimate(prepared).upper > 0
+
+
 class Counted(Toy):
     """Counts the images it is asked about."""
 
@@ -70,8 +97,6 @@ def test_the_attacks_on_the_bare_classifier_are_counted() -> None:
 
 
 def test_a_shortened_attack_does_its_share() -> None:
-    from alu.attacks import PGD, AutoAttack
-
     short, factor = shortened(PGD(steps=40))
     assert (short.steps, factor) == (1, 40)
     short, factor = shortened(AutoAttack())

@@ -160,7 +160,7 @@ def test_settings_out_of_range() -> None:
             evaluate(toy_defense(), toy_data(2), THREAT, **words)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="2 images are 1 blocks of 50, too few for 2 shards"):
         evaluate(toy_defense(), toy_data(2), THREAT, shard=(0, 2))
-    with pytest.raises(UsageError, match="i from 1 to n"):
+    with pytest.raises(UsageError, match=r"shard=\(i, n\) with i from 0 to n - 1; it was given \(2, 2\)"):
         evaluate(toy_defense(), toy_data(2), THREAT, shard=(2, 2))
 
 

@@ -96,7 +96,6 @@ def test_paper_protocol_needs_every_image() -> None:
 def test_the_paper_protocol_counts_a_rejected_image_as_not_answered(both: Result) -> None:
     both.attacks[0].answers.bare = [1, 1, 0, 0, 0, 1]
     # The last image is rejected: the bare classifier has answered it all the same.
-    assert metrics.paper(both, both.attacks[0], "bare") == Share(3, 6)
     assert metrics.beside(both, both.attacks[0].answers, "bare") == Share(3, 6)
     assert metrics.beside(both, both.attacks[0].answers, "purified") is None
 
@@ -147,11 +146,6 @@ def test_kept_and_wrong() -> None:
         (Share(2, 3), Share(1, 2)),
         (Share(3, 3), Share(2, 3)),
     ]
-
-
-def test_rose_most() -> None:
-    assert metrics.rose_most(Answers(rise_true=[1.0, 2.0, 3.0], rise_other=[0.0, 2.0, 4.0])) == Share(1, 3)
-    assert metrics.rose_most(Answers()) is None
 
 
 def test_mcnemar() -> None:

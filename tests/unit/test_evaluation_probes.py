@@ -6,13 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alu import Defense, data, models
+from alu import Defense
 from alu.decision import Evidence
 from alu.detectors import LogitShift
-from alu.errors import InputError
 from alu.evaluation import probes
 from alu.evaluation.evaluate import evaluate
-from alu.evaluation.probes import NORMALISATIONS, refuse_unnormalised
 from alu.evaluation.subject import Subject
 from alu.purifiers import Blur
 from alu.threat import ThreatModel
@@ -99,24 +97,3 @@ def test_a_detector_is_looked_at_too(detector: LogitShift, trait: str, id: str) 
     traits, sound = result.subject["traits"], {"batch_dependent": False, "stochastic": False, "gradient": "exact"}
     assert {name for name, usual in sound.items() if traits[name] != usual} == {trait}
     assert results.status(result, id)[0] == "failed"
-
-
-def test_a_classifier_that_lacks_its_normalisation_is_refused() -> None:
-    network, sample = models.load("cifar10-standard"), data.sample("test").draw(64)
-    mean, deviation = (torch.tensor(values).view(1, 3, 1, 1) for values in NORMALISATIONS["ImageNet's"])
-    refuse_unnormalised(network, sample.images, sample.labels)
-    refuse_unnormalised(lambda images: network(images * 0), sample.images, sample.labels)
-
-    class Bare(nn.Module):
-        def forward(self, images: Tensor) -> Tensor:
-            logits: Tensor = network(images * deviation + mean)
-            return logits
-
-    with pytest.raises(InputError, match=r"it lacks its normalisation. Put it inside: torch.nn.Seq"):
-        evaluate(Bare(), sample, THREAT, "oblivious", "quick")
-
-    def picky(images: Tensor) -> Tensor:
-        assert float(images.min()) >= 0, "plain images only"
-        return network(1 - images)  # type: ignore[no-any-return]
-
-    refuse_unnormalised(picky, sample.images, sample.labels)

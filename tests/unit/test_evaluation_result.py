@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from alu.checked import write_checked
 from alu.errors import StorageError
 from alu.evaluation.result import Result
 from alu.evaluation.verdicts import verdicts
-from alu.storage import checksum, read_json
+from alu.storage import checksum, read_json, write_checked
 from tests.conftest import ROOT
 from tests.unit import results
 

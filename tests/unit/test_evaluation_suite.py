@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -14,23 +14,10 @@ from alu import Defense
 from alu.attacks import PGD
 from alu.data import Dataset
 from alu.detectors import LogitShift
-from alu.errors import UsageError
 from alu.evaluation import metrics
 from alu.evaluation.evaluate import evaluate
 from alu.evaluation.subject import Subject
-from alu.evaluation.suite import (
-    BUDGETS,
-    SUITES,
-    Budget,
-    Conditions,
-    Entry,
-    Suite,
-    _transfers,
-    entries,
-    obliged,
-    other_networks,
-    unmet,
-)
+from alu.evaluation.suite import Budget, Entry, Evaluation, _transfers, other_networks, unmet
 from alu.models.cards import bundled_name
 from alu.purifiers.base import Traits
 from alu.threat import ThreatModel
@@ -50,9 +37,18 @@ def test_the_adaptive_suite_is_complete_and_the_others_say_that_they_are_not() -
 
 def test_traits_oblige() -> None:
     everything = Traits(stochastic=True, iterative=True, gradient="twin", detector=True)
-    assert obliged(everything) == ["white-box", "detector", "steps", "no-gradient", "transfer", "draws"]
-    assert obliged(Traits()) == ["white-box"]
-    assert obliged(Traits(batch_dependent=True)) == ["white-box", "batch"]
+    assert unmet(Traits(), []) == ["no gradient attack on the deployed output"]
+    assert unmet(Traits(batch_dependent=True), [])[1:] == [
+        "no answer that is independent of the other images in its batch"
+    ]
+    assert unmet(everything, []) == [
+        "no gradient attack on the deployed output",
+        "no attack that aims at the detector",
+        "no attack that follows the purifier's steps",
+        "no attack without gradients",
+        "no transfer attack from simpler or other models",
+        "no gradients averaged over random draws",
+    ]
     entry = Entry("x", "adaptive", "", PGD(), meets=("white-box", "steps"))
     left = unmet(replace(everything, stochastic=False), [entry])
     assert left == [
@@ -95,32 +91,32 @@ def test_more_budget_is_never_less_where_there_is_no_gradient() -> None:
     assert left["standard"] <= left["quick"] < 6
 
 
-def conditions(budget: Budget, **more: Any) -> Conditions:
+def attacks(subject: Subject, budget: Budget, **more: Any) -> dict[str, Any]:
+    """The attacks that a suite chooses, by name."""
     data = toy_data(6)
-    return Conditions(THREAT, "adaptive", budget, 0, 50, data.images, data.labels, **more)
+    evaluation = Evaluation(subject, data, data.images, data.labels, THREAT, "adaptive", budget, 0, 50, {}, **more)
+    return {entry.name: entry for entry in evaluation.attacks}
 
 
 def test_a_random_subject_is_attacked_over_draws() -> None:
-    chosen = {entry.name: entry for entry in entries(Subject(random_defense("abstain")), conditions("standard"))}
-    assert {chosen[name].attack.draws for name in ("direct", "stealth", "match", "soft")} == {10}  # type: ignore[attr-defined]
-    steady = {entry.name: entry for entry in entries(Subject(toy_defense()), conditions("standard"))}
-    assert steady["stealth"].attack.draws is None  # type: ignore[attr-defined]
+    chosen = attacks(Subject(random_defense("abstain")), "standard")
+    assert {chosen[name].attack.draws for name in ("direct", "stealth", "match", "soft")} == {10}
+    steady = attacks(Subject(toy_defense()), "standard")
+    assert steady["stealth"].attack.draws is None
     bare = Subject(Shaky())
     bare.traits = random_defense("purified").traits
-    chosen = {entry.name: entry for entry in entries(bare, conditions("standard"))}
-    assert chosen["autoattack"].attack.version == "rand"  # type: ignore[attr-defined]
-    assert chosen["apgd-ce"].attack.draws == 10  # type: ignore[attr-defined]
+    chosen = attacks(bare, "standard")
+    assert chosen["autoattack"].attack.version == "rand"
+    assert chosen["apgd-ce"].attack.draws == 10
     assert "square" in chosen, "which AutoAttack's version for random models lacks"
 
 
 def test_an_oblivious_attacker_may_own_another_network() -> None:
     other = Toy()
-    made = {
-        entry.name: entry for entry in entries(Subject(toy_defense()), conditions("quick", other_networks=(other,)))
-    }
-    assert made["mim-20 elsewhere"].knowledge == "oblivious"
-    assert made["mim-20 elsewhere"].attack.source is other  # type: ignore[attr-defined]
-    assert "mim-20 elsewhere" not in {entry.name for entry in entries(Subject(toy_defense()), conditions("quick"))}
+    chosen = attacks(Subject(toy_defense()), "quick", other_networks=(other,))
+    assert chosen["mim-20 elsewhere"].knowledge == "oblivious"
+    assert chosen["mim-20 elsewhere"].attack.source is other
+    assert "mim-20 elsewhere" not in attacks(Subject(toy_defense()), "quick")
 
 
 def test_a_random_defence_is_attacked_over_draws_and_judged_on_fresh_ones() -> None:
@@ -185,10 +181,3 @@ def test_the_other_network_is_chosen_by_the_facts_on_its_card(name: str) -> None
     # Robust networks, and one that reads inner layers of a VAE, are no source.
     assert _transfers(card, size) == name.endswith(("-standard", "-unified"))
     assert not _transfers(card, size + 1)
-
-
-def test_unknown_suites_and_budgets_are_refused() -> None:
-    with pytest.raises(UsageError, match="There is no budget 'quik'. Did you mean quick"):
-        conditions("quik")  # type: ignore[arg-type]
-    assert get_args(Suite) == SUITES
-    assert get_args(Budget) == tuple(BUDGETS)

@@ -10,8 +10,7 @@ from alu.evaluation.result import Answers, Result
 from alu.report.evaluation import bare
 from alu.report.evaluation_charts import detection_table
 from alu.report.evaluation_tables import attacks, harmless, pairs, setting, side_by_side
-from alu.report.figures import Part
-from alu.report.tables import Cell, Row, Table
+from alu.report.page import Cell, Part, Row, Table
 from tests.unit import results
 
 

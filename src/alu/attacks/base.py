@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from alu.attacks.lattice import to_lattice
-from alu.check import check_images, check_labels
+from alu.check import check_images, check_labels, evaluating
 from alu.errors import UsageError
-from alu.modes import evaluating
 from alu.parts import Part
 from alu.threat import Norm, ThreatModel
 

@@ -15,14 +15,11 @@ import typer
 from alu.cli.attack import attack
 from alu.cli.data import data
 from alu.cli.demo import demo
-from alu.cli.evaluate import evaluate
+from alu.cli.evaluate import evaluate, merge, report
 from alu.cli.fit import fit
-from alu.cli.interrupted import heed_sigterm
-from alu.cli.merge import merge
-from alu.cli.places import HELD
 from alu.cli.predict import predict
-from alu.cli.report import report
 from alu.cli.reproduce import reproduce
+from alu.cli.running import HELD, heed_sigterm
 from alu.cli.train import train
 from alu.errors import AluError
 
@@ -132,5 +129,5 @@ def _stop(sentence: str, code: int, error: BaseException) -> None:
 
 
 def as_options(sentence: str) -> str:
-    """The library's advice in the command's words: trust=True becomes --trust."""
-    return re.sub(r"\b(trust|force|fresh)=True\b", r"--\1", sentence)
+    """The library's advice in the command's words: trust=True becomes --trust, and "give root= its path" --root."""
+    return re.sub(r"\b(trust|force|fresh|root|size)=(True\b|(?=[ .]))", r"--\1", sentence)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from alu.cli.crops import Crops
+from alu.cli.options import Crops
 from alu.errors import StorageError
 from alu.storage import explained, read_json, write_json
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.options import Device, Eps, Norm, Seed, checked_device, parse_settings, parse_threat
-from alu.cli.places import hold, refuse_file, refuse_unwritable
-from alu.cli.stages import stages
+from alu.cli import options
+from alu.cli.running import hold, refuse_file, refuse_unwritable, stages
 from alu.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,40 +33,38 @@ def attack(
             "module:Class, an attack of your own (with --trust).",
         ),
     ] = "pgd",
-    data: Annotated[str, typer.Option(help="Labelled images: a known name, a folder or .npz.")] = "cifar10-sample",
-    n: Annotated[int | None, typer.Option(help="How many test images to draw; all by default.", min=1)] = None,
-    norm: Norm = "Linf",
-    eps: Eps = None,
+    data: options.Images = "cifar10-sample",
+    n: options.Count = None,
+    norm: options.Norm = "Linf",
+    eps: options.Eps = None,
     set: Annotated[list[str] | None, typer.Option(help="A setting of the attack, such as steps=50.")] = None,
     lattice: Annotated[
         bool, typer.Option("--lattice", help="Keep 8-bit values, so that saving changes nothing.")
     ] = False,
-    size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or 32x48.")] = None,
-    root: Annotated[Path | None, typer.Option(help="Where a known data set's files are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import the classifier that a saved defence names.")] = False,
-    seed: Seed = 0,
-    device: Device = "cpu",
+    size: options.Size = None,
+    root: options.Root = None,
+    trust: options.Trust = False,
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
 ) -> None:
     """Attack a defence or a classifier and write the adversarial images."""
     from alu.attacks.catalog import make_attack
     from alu.attacks.goals import fooled
-    from alu.cli.subjects import find_images
-    from alu.evaluation.probes import refuse_unnormalised
-    from alu.evaluation.subject import Subject
-    from alu.integrations.robustbench import labels_path
+    from alu.check import evaluating
+    from alu.evaluation.subject import Subject, refuse_unnormalised
+    from alu.integrations import labels_path
     from alu.loading import load
-    from alu.modes import evaluating
 
     writes_pictures = _refuse_place(out)
     hold(out)
-    threat = parse_threat(norm, eps)
+    threat = options.parse_threat(norm, eps)
     settings = {**_settings(set or []), "norm": threat.norm, "eps": threat.eps, "seed": seed}
     # Pictures have 8 bits; anything finer would be lost between the attack and the file.
     search = make_attack(name, trust, **settings, lattice=lattice or writes_pictures)
-    where = checked_device(device)
+    where = options.checked_device(device)
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)
-    images = find_images(data, n, seed, root, size)
+    images = options.open_images(data, n, seed, root, size)
     attacked = Subject(model)
     attacked.check(images.images, images.name, images.classes)
     if writes_pictures and images.pixels.is_floating_point():
@@ -89,7 +86,7 @@ def attack(
 
 def _refuse_place(out: Path) -> bool:
     """Whether pictures are asked for; a place that is taken, or a kind of file that is not written, is refused."""
-    from alu.integrations.robustbench import labels_path
+    from alu.integrations import labels_path
 
     suffix = out.suffix.lower()
     if suffix in (".npz", ".pt"):
@@ -110,7 +107,7 @@ def _refuse_place(out: Path) -> bool:
 
 def _settings(words: list[str]) -> dict[str, Any]:
     """The attack's own settings; what has an option of its own is not one of them."""
-    found = parse_settings(words, "steps=50")
+    found = options.parse_settings(words, "steps=50")
     for key in ("norm", "eps", "seed", "lattice"):
         if key in found:
             raise UsageError(f"--set {key}=... is not a setting of the attack. Use the option --{key}.")
@@ -129,7 +126,7 @@ def write_images(out: Path, found: Tensor, images: Dataset) -> None:
     from alu.storage import replacing, replacing_folder
 
     if out.suffix.lower() == ".pt":
-        from alu.integrations.robustbench import export
+        from alu.integrations import export
 
         export(out, found, images.labels)
     elif out.suffix.lower() == ".npz":

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alu.cli.places import refuse_file
+from alu.cli import options
+from alu.cli.running import refuse_file
 from alu.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from alu.data import Dataset
+
+MARGIN = 2
+TEXT_WIDTH = 130
+SMALLEST = 48  # pixels of an image on the sheet of --show; smaller ones are enlarged by a whole factor
+PER_CLASS = 8
 
 
 def data(
@@ -27,53 +31,42 @@ def data(
     split: Annotated[
         str | None, typer.Option(help="Only this split: train, calibration, validation, test or all.")
     ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option(help="Scale a folder's pictures to this size: 32, or height x width as 32x48."),
-    ] = None,
+    size: options.Size = None,
     show: Annotated[Path | None, typer.Option(help="Write a PNG file with a few images of each class here.")] = None,
 ) -> None:
-    """Say what a data set holds and where it comes from; without NAME, list what is known."""
+    """Show what a data set holds and where it comes from; without NAME, list the known ones."""
     if name is None:
         if root or split or size or show:
             raise UsageError("alu data needs the NAME of a data set for these options, for example: alu data cifar10.")
         _print_known()
-    else:
-        if show is not None and show.suffix.lower() != ".png":
+        return
+    if show is not None:
+        if show.suffix.lower() != ".png":
             raise UsageError(f"--show {show}: the picture is a PNG file; give it a name that ends in .png.")
-        if show is not None:
-            refuse_file(show, "a picture", option="--show")
-        _print_one(name, root, split, parse_size(size), show)
-
-
-def parse_size(text: str | None) -> int | tuple[int, int] | None:
-    """Height and width from "32" or "32x48"."""
-    if text is None:
-        return None
-    numbers = text.lower().split("x")
-    if len(numbers) > 2 or not all(number.strip().isdecimal() for number in numbers):
-        raise UsageError(f"--size {text}: expected one number, such as 32, or height x width, such as 32x48.")
-    return int(numbers[0]) if len(numbers) == 1 else (int(numbers[0]), int(numbers[1]))
+        refuse_file(show, "a picture", option="--show")
+    part = _print_splits(name, root, split, options.parse_size(size))
+    _print_facts(name, root, part)
+    if show is not None:
+        _write_sheet(part, show)
+        typer.echo(f"Wrote {show}")
 
 
 def _print_known() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from alu.data.cache import cache_folder
     from alu.data.catalog import KNOWN, present
-    from alu.data.stored import cache_folder
 
     table = Table("name", "what it is", "splits", "here")
     for name, known in KNOWN.items():
         table.add_row(name, known.about, ", ".join(known.splits), "yes" if present(name) else "no")
-    console = Console()
-    console.print(table)
-    console.print(f"Cache: {cache_folder()}", soft_wrap=True, markup=False, highlight=False)
+    Console().print(table)
+    typer.echo(f"Cache: {cache_folder()}")
 
 
-def _print_one(
-    name: str, root: Path | None, split: str | None, size: int | tuple[int, int] | None, show: Path | None
-) -> None:
+def _print_splits(name: str, root: Path | None, split: str | None, size: int | tuple[int, int] | None) -> Dataset:
+    """A table of the splits; gives the last of them."""
     from rich.console import Console
     from rich.table import Table
 
@@ -82,41 +75,31 @@ def _print_one(
     from alu.data.splits import SPLITS
 
     known = known_name(name)
-    own = (*SPLITS, "all")
-    splits = (split,) if split else KNOWN[known].splits if known else own
+    splits = (split,) if split else KNOWN[known].splits if known else (*SPLITS, "all")
     table = Table("split", "images", "per class", "mean", "std", title=known or name)
-    shown: Dataset | None = None
     for each in splits:
         part = open_dataset(name, each, root=root, size=size)
         counts = part.labels.bincount(minlength=len(part.classes))
         least, most = int(counts.min()), int(counts.max())
         per_class = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-        mean, std = _statistics(part)
-        table.add_row(each, f"{len(part):,}", per_class, mean, std)
-        shown = part
-    assert shown is not None  # there is at least one split
-    console = Console()
-    console.print(table)
-    _print_facts(console, name, known, root, shown)
-    if show is not None:
-        _write_sheet(shown, show)
-        console.print(f"Wrote {show}", soft_wrap=True, markup=False, highlight=False)
+        table.add_row(each, f"{len(part):,}", per_class, *_statistics(part))
+    Console().print(table)
+    return part
 
 
-def _print_facts(console: Console, name: str, known: str | None, root: Path | None, part: Dataset) -> None:
-    from alu.data.catalog import KNOWN
-    from alu.data.stored import Stored
+def _print_facts(name: str, root: Path | None, part: Dataset) -> None:
+    from alu.data.cache import CachedCopy
+    from alu.data.catalog import KNOWN, known_name
 
     classes = ", ".join(part.classes[:10]) + (", …" if len(part.classes) > 10 else "")
-    found = KNOWN[known].find(root) if known else Path(name)
-    lines = ["Image: " + " x ".join(map(str, part.shape)) + " (channels, height, width)"]
-    lines += [f"Classes: {len(part.classes)} ({classes})"]
-    if isinstance(found, Stored):
-        lines += [f"Source: {found.source}", f"Cache: {found.path}"]
+    typer.echo("Image: " + " x ".join(map(str, part.shape)) + " (channels, height, width)")
+    typer.echo(f"Classes: {len(part.classes)} ({classes})")
+    known = known_name(name)
+    source = KNOWN[known].find(root) if known else Path(name)
+    if isinstance(source, CachedCopy):
+        typer.echo(f"Source: {source.source}\nCache: {source.path}")
     else:
-        lines += [f"Source: {found}", "Cache: none, it is read from the source each time"]
-    for line in lines:
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        typer.echo(f"Source: {source}\nCache: none, it is read from the source each time")
 
 
 def _statistics(part: Dataset) -> tuple[str, str]:
@@ -138,9 +121,26 @@ def _statistics(part: Dataset) -> tuple[str, str]:
 
 
 def _write_sheet(part: Dataset, path: Path) -> None:
-    from alu.data.contact_sheet import contact_sheet
+    """A PNG file with one row per class: its name, then its first images."""
+    import torch
+    from PIL import Image, ImageDraw
+
     from alu.storage import replacing
 
-    content = contact_sheet(part)
+    _, height, width = part.shape
+    factor = max(1, -(-SMALLEST // min(height, width)))
+    step_x, step_y = width * factor + MARGIN, height * factor + MARGIN
+    present = torch.unique(part.labels).tolist()
+    sheet = Image.new("RGB", (TEXT_WIDTH + PER_CLASS * step_x, len(present) * step_y + MARGIN), "white")
+    draw = ImageDraw.Draw(sheet)
+    for row, label in enumerate(present):
+        top = MARGIN + row * step_y
+        draw.text((4, top + step_y // 2 - 6), part.classes[label][:20], fill="black")
+        first = part.take((part.labels == label).nonzero().flatten()[:PER_CLASS])
+        pixels = (first.images * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+        for column, rows in enumerate(pixels):
+            tile = Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows).convert("RGB")
+            tile = tile.resize((width * factor, height * factor), Image.Resampling.NEAREST)
+            sheet.paste(tile, (TEXT_WIDTH + column * step_x, top))
     with replacing(path) as temporary:
-        temporary.write_bytes(content)
+        sheet.save(temporary, "PNG")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from alu.cli.options import Device, Seed, checked_device
-from alu.cli.places import is_page, refuse_file
+from alu.cli.running import is_page, refuse_file, stages
 
 
 def demo(
@@ -20,7 +20,6 @@ def demo(
     """Attack a bundled classifier on real images, defend it, and show where that works and where it does not."""
     from dataclasses import asdict
 
-    from alu.cli.stages import stages
     from alu.demo import run_demo
     from alu.report.demo import write_page
     from alu.storage import write_json
@@ -32,9 +31,7 @@ def demo(
     write_json(out / "result.json", result)
     write_page(result, out / "index.html")
     _print(result)
-    from rich.console import Console
-
-    Console().print(f"Page: {(out / 'index.html').resolve().as_uri()}", soft_wrap=True)
+    typer.echo(f"Page: {(out / 'index.html').resolve().as_uri()}")
 
 
 def _print(result: dict[str, Any]) -> None:

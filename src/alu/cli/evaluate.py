@@ -1,4 +1,4 @@
-"""alu evaluate: the strictest evaluation of a defence, or of any model, that fits the chosen budget."""
+"""alu evaluate, and what is done with its results: alu merge and alu report."""
 
 from __future__ import annotations
 
@@ -8,20 +8,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from alu.cli.options import Device, Eps, Norm, Seed, checked_device, parse_threat
-from alu.cli.places import hold, is_result, refuse_file
-from alu.cli.stages import stages
-from alu.errors import AluError, UsageError
+from alu.cli import options
+from alu.cli.running import InterruptedCommandError, hold, is_page, refuse_file, stages
+from alu.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from alu.evaluation.cascade import Evaluation
-    from alu.evaluation.suite import Budget, Suite
-
-
-class InterruptedEvaluationError(AluError):
-    """The user pressed Ctrl-C."""
-
-    exit_code = 130
+    from alu.evaluation.result import Result
+    from alu.evaluation.suite import Budget, Evaluation, Suite
 
 
 def evaluate(
@@ -33,13 +26,11 @@ def evaluate(
             "one of their purifiers, such as cifar10-unified+vae-reconstruction), or module:function."
         ),
     ],
-    data: Annotated[
-        str, typer.Option(help="Labelled images: a known name, a folder with one sub-folder per class, or .npz.")
-    ] = "cifar10-sample",
+    data: options.Images = "cifar10-sample",
     out: Annotated[Path, typer.Option(help="Result file (JSON); an interrupted run resumes when run again.")] = Path(
         "result.json"
     ),
-    n: Annotated[int | None, typer.Option(help="How many test images to draw; all by default.", min=1)] = None,
+    n: options.Count = None,
     suite: Annotated[
         str,
         typer.Option(
@@ -48,44 +39,45 @@ def evaluate(
         ),
     ] = "adaptive",
     budget: Annotated[str, typer.Option(help="How long the attacks search: quick, standard or full.")] = "standard",
-    norm: Norm = "Linf",
-    eps: Eps = None,
+    norm: options.Norm = "Linf",
+    eps: options.Eps = None,
     shard: Annotated[str, typer.Option(help="i/n: the i-th of n parts, for several machines; see alu merge.")] = "1/1",
-    size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or 32x48.")] = None,
-    root: Annotated[Path | None, typer.Option(help="Where a known data set's files are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import the classifier that a saved defence names.")] = False,
+    size: options.Size = None,
+    root: options.Root = None,
+    trust: options.Trust = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if a diagnostic fails.")] = False,
-    seed: Seed = 0,
-    device: Device = "cpu",
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
 ) -> None:
     """Attack what is deployed with everything that fits the budget, and write every outcome to a file.
 
     Exits with 3 if the result is incomplete. `alu report` makes a page of it.
     """
-    from alu.cli.subjects import find_images
     from alu.evaluation.estimate import estimate
     from alu.evaluation.evaluate import prepare, run
     from alu.loading import load
 
-    threat, part = parse_threat(norm, eps), parse_shard(shard)
-    refuse_file(out, "a result of alu evaluate", [Path(data)], is_result)
+    threat, part = options.parse_threat(norm, eps), parse_shard(shard)
+    earlier = earlier_result(out)
+    refuse_file(out, "a result of alu evaluate", [Path(data)], lambda _: earlier is not None)
     hold(out)
-    where = checked_device(device)
+    where = options.checked_device(device)
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)
-    images = find_images(data, n, seed, root, size)
+    images = options.open_images(data, n, seed, root, size)
     name = subject if ":" in subject else None  # two modules of the user's own may have the same class name
     evaluation = prepare(
         model, images, None, threat, cast("Suite", suite), cast("Budget", budget), name=name, seed=seed, shard=part
     )
-    refuse_other_result(out, evaluation)
+    if earlier is not None:
+        refuse_other_result(out, earlier, evaluation)
     if budget != "quick":
         sys.stderr.write(f"alu: {estimate(evaluation)}.\n")
     try:
         with stages() as watch:
             result = run(evaluation, out=out, watch=watch)
     except KeyboardInterrupt as error:
-        raise InterruptedEvaluationError(
+        raise InterruptedCommandError(
             f"Interrupted. What was done is in {out}.work: run the same command again to resume."
         ) from error
     following = f"alu report {out}" if part[1] == 1 else f"alu merge with the other {part[1] - 1} of {part[1]} shards"
@@ -94,14 +86,21 @@ def evaluate(
         raise typer.Exit(3)
 
 
-def refuse_other_result(out: Path, evaluation: Evaluation) -> None:
-    """A result is only replaced by the same evaluation, run again."""
-    if not out.exists():
-        return
-    from alu.evaluation.cascade import differences_from
+def earlier_result(out: Path) -> Result | None:
+    """The result that is there already; None if there is none, or something else."""
     from alu.evaluation.result import Result
 
-    if differs := differences_from(Result.load(out), evaluation):
+    try:
+        return Result.load(out) if out.is_file() else None
+    except StorageError:
+        return None
+
+
+def refuse_other_result(out: Path, earlier: Result, evaluation: Evaluation) -> None:
+    """A result is only replaced by the same evaluation, run again."""
+    from alu.evaluation.cascade import differences_from
+
+    if differs := differences_from(earlier, evaluation):
         raise UsageError(
             f"--out {out} holds a result with other settings: {'; '.join(differs)}. It was not replaced. "
             "Choose another --out."
@@ -114,3 +113,34 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not (slash and first.isdigit() and count.isdigit() and 1 <= int(first) <= int(count)):
         raise UsageError(f"--shard is i/n with i from 1 to n, such as 2/4; {text!r} is not.")
     return int(first) - 1, int(count)
+
+
+def merge(
+    shards: Annotated[list[Path], typer.Argument(help="The result of every shard, in any order.")],
+    out: Annotated[Path, typer.Option(help="The whole result.")],
+) -> None:
+    """Join the shards of one evaluation into the result that one run would have given."""
+    from alu.evaluation.merging import merge as joined
+    from alu.evaluation.result import Result
+
+    # Results are raw outcomes that cost hours; a slip of the keyboard must not replace one.
+    refuse_file(out, "a result", shards, lambda path: earlier_result(path) is not None)
+    result = joined([Result.load(path) for path in shards])
+    result.save(out)
+    typer.echo(str(result))
+    typer.echo(f"Result: {out.resolve().as_uri()}")
+    if not result.complete:
+        raise typer.Exit(3)
+
+
+def report(
+    results: Annotated[list[Path], typer.Argument(help="Results of alu evaluate or alu merge.")],
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
+) -> None:
+    """Make one self-contained page of results: tables, charts, images, diagnostics; several are compared."""
+    from alu.evaluation.result import Result
+    from alu.report import write
+
+    refuse_file(out, "a page", results, is_page)
+    write([Result.load(path) for path in results], out)
+    typer.echo(f"Page: {out.resolve().as_uri()}")

@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.crops import crops_of
-from alu.cli.data import parse_size
-from alu.cli.interrupted import InterruptedCommandError
 from alu.cli.measured import print_measured
-from alu.cli.options import Device, Seed, checked_device
-from alu.cli.places import hold, refuse_unwritable
-from alu.cli.stages import stages
+from alu.cli.options import Device, Seed, checked_device, crops_of, parse_size
+from alu.cli.running import InterruptedCommandError, hold, refuse_unwritable, stages
 from alu.errors import StorageError, UsageError, nearest
 
 if TYPE_CHECKING:

@@ -1,10 +1,13 @@
-"""Options that several commands share, written once."""
+"""Options that several commands share, and what their values stand for."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -14,14 +17,25 @@ from alu.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
+    from alu.data import Dataset
     from alu.threat import ThreatModel
 
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
 Norm = Annotated[str, typer.Option(help="Linf or L2.")]
 Eps = Annotated[
-    str | None, typer.Option(help="How far an image may be moved: 8/255 by default, for L2 0.5.", show_default=False)
+    str | None,
+    typer.Option(help="How far an image may be changed: 8/255 by default, for L2 0.5.", show_default=False),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
+Images = Annotated[
+    str, typer.Option(help="Labelled images: a known name, a folder with one sub-folder per class, or .npz.")
+]
+Count = Annotated[int | None, typer.Option(help="How many test images to draw; all by default.", min=1)]
+Size = Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or height x width as 32x48.")]
+Root = Annotated[Path | None, typer.Option(help="Where a known data set's files are.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Import the classifier that a saved defence names.")]
+MOST_CUT = 0.10
+"""The part of a picture that scaling may cut away without a warning."""
 
 
 def checked_device(device: str) -> torch.device:
@@ -44,7 +58,7 @@ def parse_eps(text: str) -> float:
 
 
 def parse_threat(norm: str, eps: str | None) -> ThreatModel:
-    """The threat model; eps is a number or a fraction, and without one the usual one of the norm."""
+    """The threat model; without eps, the usual one of the norm."""
     from alu.threat import USUAL, ThreatModel
 
     return ThreatModel(cast(Any, norm), parse_eps(eps) if eps is not None else USUAL.get(norm, 0.0))
@@ -57,12 +71,64 @@ def parse_settings(words: list[str], example: str) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise UsageError(f"--set {word}: expected KEY=VALUE, such as --set {example}.")
-        settings[key] = _value(value)
+        try:
+            settings[key] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[key] = parse_eps(value) if re.fullmatch(r"[\d.]+/[\d.]+", value) else value
     return settings
 
 
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return parse_eps(text) if re.fullmatch(r"[\d.]+/[\d.]+", text) else text
+def parse_size(text: str | None) -> int | tuple[int, int] | None:
+    """Height and width from "32" or "32x48"."""
+    if text is None:
+        return None
+    numbers = text.lower().split("x")
+    if len(numbers) > 2 or not all(number.strip().isdecimal() for number in numbers):
+        raise UsageError(f"--size {text}: expected one number, such as 32, or height x width, such as 32x48.")
+    return int(numbers[0]) if len(numbers) == 1 else (int(numbers[0]), int(numbers[1]))
+
+
+def open_images(name: str, n: int | None, seed: int, root: Path | None, size: str | None) -> Dataset:
+    """The test images that --data, --n, --seed, --root and --size name."""
+    from alu.data import open_dataset
+
+    return open_dataset(name, "test", root=root, size=parse_size(size)).draw(n, seed)
+
+
+@dataclass
+class Crops:
+    """How many pictures lose more than a tenth of their area when they are scaled to another shape, and which loses
+    most."""
+
+    count: int = 0
+    worst: float = 0.0
+    file: str = ""
+
+    def add(self, file: Path, size: tuple[int, int]) -> None:
+        """Look at one more picture, scaled to cover (height, width)."""
+        from alu.data.pictures import opened, upright_size
+
+        with opened(file, str(file)) as picture:
+            width, height = upright_size(picture)
+        ratio = (width * size[0]) / (height * size[1])
+        cut = 1 - min(ratio, 1 / ratio)
+        self.count += cut > MOST_CUT
+        if cut > self.worst:
+            self.worst, self.file = cut, str(file)
+
+    def sentence(self, option: str, total: int) -> str:
+        """A warning, or nothing if no picture loses much."""
+        if not self.count:
+            return ""
+        return (
+            f"{option} cuts more than a tenth of the picture away in {self.count:,} of {total:,} files; most in "
+            f"{self.file}, which loses {100 * self.worst:.0f} %."
+        )
+
+
+def crops_of(files: Iterable[Path], size: tuple[int, int]) -> Crops:
+    """What scaling to (height, width) cuts away from these files."""
+    crops = Crops()
+    for file in files:
+        crops.add(file, size)
+    return crops

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, text_of
-from alu.cli.crops import Crops
-from alu.cli.interrupted import InterruptedCommandError
-from alu.cli.options import Device, checked_device
-from alu.cli.places import hold, refuse_file
-from alu.cli.stages import stages
-from alu.errors import AluError, DataError, UsageError, nearest
+from alu.cli.options import Crops, Device, checked_device
+from alu.cli.running import InterruptedCommandError, hold, refuse_file, stages
+from alu.errors import AluError, DataError, UsageError, check_choice
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,20 +39,17 @@ def predict(
     A file that cannot be read is reported and the rest go on; the exit code is then 3. With --out an interrupted run
     keeps its answers in OUT.partial, and the same command goes on from there.
     """
-    if format not in FORMATS:
-        raise UsageError(f"There is no format {format!r}. {nearest(format, list(FORMATS))}")
+    check_choice("format", format, FORMATS)
     if format == "table" and out is not None:
         raise UsageError("A table is for the screen. With --out choose --format jsonl or --format csv.")
-    rows = _found(pictures)
-    file = None
+    rows = _rows_for(pictures)
     if out is not None:
         tables = (".csv", ".jsonl", ".json", ".txt", ".tsv")
         refuse_file(out, "a table", (Path(row["file"]) for row in rows), lambda path: path.suffix in tables)
         hold(out)
     ready = _loaded(defense, classifier, trust, device)
-    if out is not None:
-        file = AnswerFile(out, format, _facts(defense, classifier, resize, rows))
-    tally = file.begin() if file is not None else Tally()
+    file = None if out is None else AnswerFile(out, format, _facts(defense, classifier, resize, rows))
+    tally = Tally() if file is None else file.begin()
     if tally.files:
         sys.stderr.write(f"alu: {tally.files:,} of {len(rows):,} answers were there already.\n")
     try:
@@ -72,13 +67,7 @@ def predict(
 
 
 def _answer_all(
-    defense: Defense,
-    rows: list[Row],
-    tally: Tally,
-    format: str,
-    file: AnswerFile | None,
-    resize: bool,
-    batch_size: int,
+    defense: Defense, rows: list[Row], tally: Tally, format: str, file: AnswerFile | None, resize: bool, batch_size: int
 ) -> None:
     """Answer the rows that are not in the tally yet, a portion at a time."""
     from alu.training.interrupts import deferred
@@ -136,7 +125,7 @@ def _facts(defense: Path, classifier: str | None, resize: bool, rows: list[Row])
     return {"defence": parts, "classifier": classifier, "--resize": resize, "list of pictures": files.hexdigest()}
 
 
-def _found(pictures: list[Path]) -> list[Row]:
+def _rows_for(pictures: list[Path]) -> list[Row]:
     """A row for each file, and for each path that leads to none."""
     from alu.data import find_pictures
 
@@ -187,13 +176,12 @@ def _answer(defense: Defense, rows: list[Row], crops: Crops | None) -> None:
     decision = defense.decide(as_images(torch.stack(images)).to(device), len(images))
     for index, row in enumerate(good):
         label = int(decision.label[index])
-        score, p_value = float(decision.score[index]), float(decision.p_value[index])
         row["label"] = label
         row["class"] = defense.classes[label] if label < len(defense.classes) else str(label)
         row["accepted"], row["flagged"] = bool(decision.accepted[index]), bool(decision.flagged[index])
-        # Without a detector there is neither; NaN is not JSON.
-        row["score"] = None if score != score else round(score, 6)  # noqa: PLR0124
-        row["p_value"] = None if p_value != p_value else round(p_value, 6)  # noqa: PLR0124
+        for name, values in (("score", decision.score), ("p_value", decision.p_value)):
+            value = float(values[index])
+            row[name] = None if math.isnan(value) else round(value, 6)  # without a detector there is neither
 
 
 def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
@@ -202,8 +190,10 @@ def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
     channels, height, width = shape
     picture = read_picture(file, None if crops is None else (height, width), channels)
     if tuple(picture.shape) != tuple(shape):
-        found = f"{picture.shape[2]} x {picture.shape[1]}"
-        raise DataError(f"{file} is {found} pixels; this defence reads {width} x {height}. Add --resize to scale it.")
+        raise DataError(
+            f"{file} is {picture.shape[2]} x {picture.shape[1]} pixels; this defence reads {width} x {height}. Add "
+            "--resize to scale it."
+        )
     if crops is not None:
         crops.add(file, (height, width))
     return picture

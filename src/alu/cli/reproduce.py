@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from alu.cli.interrupted import InterruptedCommandError
 from alu.cli.options import Device, Seed, checked_device
-from alu.cli.places import hold
-from alu.cli.stages import stages
+from alu.cli.running import InterruptedCommandError, hold, stages
 from alu.errors import UsageError
 
 
@@ -40,7 +38,7 @@ def reproduce(
     To measure everything yourself choose another --out. Ends with 3 if a cell is empty because a
     model has not been trained or a data set is missing.
     """
-    from alu.paper.catalog import EXPERIMENTS, find
+    from alu.paper import EXPERIMENTS, find
 
     if name == "list":
         for experiment in EXPERIMENTS.values():

@@ -10,11 +10,8 @@ from typing import Annotated
 
 import typer
 
-from alu.cli.data import parse_size
-from alu.cli.interrupted import InterruptedCommandError
-from alu.cli.options import Device, checked_device, parse_settings
-from alu.cli.places import hold
-from alu.cli.stages import stages
+from alu.cli.options import Device, checked_device, parse_settings, parse_size
+from alu.cli.running import InterruptedCommandError, hold, stages
 from alu.errors import UsageError
 
 

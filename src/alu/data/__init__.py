@@ -1,13 +1,10 @@
 """Images in [0, 1] with labels, in seeded, disjoint splits."""
 
-from alu.data.bundled import sample
 from alu.data.catalog import open_dataset
-from alu.data.cifar10 import cifar10
-from alu.data.cifar100 import cifar100
+from alu.data.cifar import cifar10, cifar100, sample
 from alu.data.dataset import Dataset, as_images
 from alu.data.fashion_mnist import fashion_mnist
-from alu.data.folder import folder
-from alu.data.npz import npz
+from alu.data.own import folder, npz
 from alu.data.pictures import find_pictures, read_picture
 from alu.data.tiny_imagenet import tiny_imagenet
 

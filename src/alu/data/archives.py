@@ -1,4 +1,4 @@
-"""The files of a folder or an archive, read in memory: nothing is unpacked, so nothing lands elsewhere."""
+"""The files of a folder or an archive, read in memory: nothing is unpacked to disk."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
+from typing import IO, cast
 
 from alu.errors import DataError
 from alu.storage import explained, sha256
@@ -46,15 +47,37 @@ def locate(root: Path, who: str, archives: tuple[str, ...], markers: tuple[str, 
 def files_in(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of every wanted regular file, in the order of the archive or sorted by name.
 
-    Names are relative with forward slashes. Links and devices in an archive are passed over.
+    Names are relative with forward slashes. Links and devices in an archive are skipped.
     """
-    with _damage_explained(place):
-        if place.is_dir():
-            yield from _folder_files(place, wanted)
-        elif zipfile.is_zipfile(place):
-            yield from _zip_files(place, wanted)
-        else:
-            yield from _tar_files(place, wanted)
+    try:
+        for name, size, read in _entries(place):
+            if wanted(name):
+                if size > LARGEST_FILE:
+                    raise DataError(f"{name} in {place} has {size} bytes; no data set has files above {LARGEST_FILE}.")
+                yield name, read()
+    except (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, OSError) as error:
+        raise DataError(
+            f"{place} cannot be read to its end ({error}): it is damaged, truncated or not an archive. "
+            "Get a fresh copy."
+        ) from error
+
+
+def _entries(place: Path) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
+    """Name, size and reader of every regular file."""
+    if place.is_dir():
+        for path in sorted(place.rglob("*")):
+            if path.is_file():
+                yield path.relative_to(place).as_posix(), path.stat().st_size, path.read_bytes
+    elif zipfile.is_zipfile(place):
+        with zipfile.ZipFile(place) as archive:
+            for entry in archive.infolist():
+                if not entry.is_dir():
+                    yield entry.filename, entry.file_size, partial(archive.read, entry)
+    else:
+        with tarfile.open(place, "r:*") as tape:
+            for member in tape:
+                if member.isreg():
+                    yield member.name, member.size, cast(IO[bytes], tape.extractfile(member)).read
 
 
 def fingerprint(place: Path) -> str:
@@ -68,45 +91,3 @@ def fingerprint(place: Path) -> str:
                 facts = path.stat()
                 digest.update(f"{path.relative_to(place)}\0{facts.st_size}\0{facts.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:16]
-
-
-@contextmanager
-def _damage_explained(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, OSError) as error:
-        raise DataError(
-            f"{place} cannot be read to its end ({error}): it is damaged, cut short or no archive at all. "
-            "Get a fresh copy."
-        ) from error
-
-
-def _folder_files(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(place.rglob("*")):
-        name = path.relative_to(place).as_posix()
-        if wanted(name) and path.is_file():
-            _check_size(place, name, path.stat().st_size)
-            yield name, path.read_bytes()
-
-
-def _zip_files(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(place) as archive:
-        for member in archive.infolist():
-            if not member.is_dir() and wanted(member.filename):
-                _check_size(place, member.filename, member.file_size)
-                yield member.filename, archive.read(member)
-
-
-def _tar_files(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(place, "r:*") as archive:
-        for member in archive:
-            if member.isreg() and wanted(member.name):
-                _check_size(place, member.name, member.size)
-                opened = archive.extractfile(member)
-                if opened is not None:
-                    yield member.name, opened.read()
-
-
-def _check_size(place: Path, name: str, size: int) -> None:
-    if size > LARGEST_FILE:
-        raise DataError(f"{name} in {place} has {size} bytes; no data set has files above {LARGEST_FILE}.")

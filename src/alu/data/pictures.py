@@ -1,10 +1,11 @@
-"""Picture files -> uint8 tensors, decoded safely; a file that is no picture gives one sentence."""
+"""Picture files -> uint8 tensors, decoded safely; a file that is no picture gives an error of one sentence."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,9 @@ import torch
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from alu.data.cache import cache_folder
 from alu.errors import AluError, DataError, UsageError
-from alu.storage import explained
+from alu.storage import explained, replacing
 
 # fmt: off
 EXTENSIONS = frozenset({
@@ -33,6 +35,10 @@ TURNS = {  # EXIF's orientations but 1, and what turns each upright
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+IN_MEMORY = 2**31
+"""Bytes of pixels that are kept in memory; more of them go to the cache folder."""
+DECODING = 2
+"""Goes up when a picture's pixels are read in another way than before, so that no older copy is used."""
 Size = int | tuple[int, int] | None
 
 
@@ -65,6 +71,34 @@ def decode(content: bytes, who: str, size: Size = None, channels: int | None = N
             ready = ImageOps.fit(ready, shape[::-1], Image.Resampling.BICUBIC)
         pixels = np.array(ready, dtype=np.uint8)
     return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1).copy())
+
+
+def decode_all(files: Sequence[Path], shape: tuple[int, int], channels: int) -> Tensor:
+    """uint8 pixels [N, C, H, W] of picture files; above `IN_MEMORY` bytes they stay on disk until a row is used."""
+    size = len(files) * channels * shape[0] * shape[1]
+    if size <= IN_MEMORY:
+        pixels = torch.empty((len(files), channels, *shape), dtype=torch.uint8)
+        for row, file in zip(pixels, files, strict=True):
+            row.copy_(read_picture(file, shape, channels))
+        return pixels
+    path = cache_folder() / f"pictures-{_digest(files, shape, channels)}.bin"
+    if not path.exists():
+        with replacing(path) as temporary, temporary.open("wb") as out:
+            for file in files:
+                out.write(read_picture(file, shape, channels).numpy().tobytes())
+    with explained(path, "read"):
+        mapped = torch.from_file(str(path), shared=False, size=size, dtype=torch.uint8)
+    return mapped.view(len(files), channels, *shape)
+
+
+def _digest(files: Sequence[Path], shape: tuple[int, int], channels: int) -> str:
+    """Changes whenever a file does: the decoded copy of other pictures must not be taken for theirs."""
+    digest = hashlib.blake2b(f"{DECODING} {shape} {channels}\n".encode(), digest_size=12)
+    for file in files:
+        with explained(file, "read"):
+            facts = file.stat()
+        digest.update(f"{file.resolve()} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -109,7 +143,7 @@ def orientation_of(picture: Image.Image) -> int:
         return 1
 
 
-def shown_size(picture: Image.Image) -> tuple[int, int]:
+def upright_size(picture: Image.Image) -> tuple[int, int]:
     """Width and height of an open picture when it is upright."""
     width, height = picture.size
     if width == height:

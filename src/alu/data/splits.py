@@ -7,25 +7,15 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from alu.errors import DataError, UsageError, nearest
+from alu.errors import DataError, UsageError, check_choice
 from alu.rng import generator
 
 SPLITS = ("train", "calibration", "validation", "test")
-SHARES = {
-    "calibration": 0.15,
-    "validation": 0.05,
-    "test": 0.10,
-}  # of the user's own images; train gets the rest
+OWN_PARTS = {"calibration": 0.15, "validation": 0.05, "test": 0.10}  # of the user's own images; train gets the rest
 
 
-def check_split(split: str, known: tuple[str, ...] = SPLITS) -> None:
-    """Refuse a split that does not exist."""
-    if split not in known:
-        raise UsageError(f"There is no split {split!r}. {nearest(str(split), list(known))}")
-
-
-def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "train") -> dict[str, Tensor]:
-    """Positions 0..N-1 split into `held_out` parts of the sizes given and the `rest`.
+def disjoint(labels: Tensor, held_out: dict[str, int], seed: int) -> dict[str, Tensor]:
+    """Positions 0..N-1 split into `held_out` parts of these sizes and "train", which gets the rest.
 
     Each has every class in proportion. A part takes its images class by class from a seeded shuffle, so parts
     never overlap and do not depend on each other's order. Positions inside a part are ascending.
@@ -34,7 +24,7 @@ def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "t
     if sum(held_out.values()) >= total:
         raise DataError(
             f"{total} images are too few to split: the held-out parts take {sum(held_out.values())} and leave none for "
-            f"{rest}. Give at least {sum(held_out.values()) + 1}, and some hundreds to be of use."
+            f"train. Give at least {sum(held_out.values()) + 1}, and some hundreds to be of use."
         )
     shuffled = torch.randperm(total, generator=generator(seed, "split"))
     # Rank within its class, divided by the class's size: a key by which every prefix is class-balanced.
@@ -48,7 +38,7 @@ def disjoint(labels: Tensor, held_out: dict[str, int], seed: int, rest: str = "t
     for name, size in held_out.items():
         parts[name] = order[start : start + size].sort().values
         start += size
-    parts[rest] = order[start:].sort().values
+    parts["train"] = order[start:].sort().values
     return parts
 
 
@@ -58,7 +48,7 @@ def own_part(labels: Tensor, split: str, given: dict[str, Tensor] | None = None)
     `given` holds positions of splits that the user made; only the other images are divided, always by the
     same seed, so that two calls never mix up what is trained on and what is measured on.
     """
-    check_split(split, (*SPLITS, "all"))
+    check_choice("split", split, (*SPLITS, "all"))
     positions = torch.arange(len(labels))
     given = given or {}
     if split == "all":
@@ -69,7 +59,7 @@ def own_part(labels: Tensor, split: str, given: dict[str, Tensor] | None = None)
     for part in given.values():
         taken[part] = True
     free = positions[~taken]
-    sizes = {name: max(1, round(share * len(free))) for name, share in SHARES.items() if name not in given}
+    sizes = {name: max(1, round(part * len(free))) for name, part in OWN_PARTS.items() if name not in given}
     return free[disjoint(labels[free], sizes, seed=0)[split]]
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from alu.data.archives import files_in, locate
+from alu.data.cache import CachedCopy, Half, cached_copy, split_of
 from alu.data.dataset import Dataset
 from alu.data.pictures import decode
-from alu.data.stored import Half, Stored, split_of, stored
 from alu.errors import DataError
 
 TITLE = "Tiny ImageNet"
@@ -21,7 +19,8 @@ ARCHIVES = ("tiny-imagenet-200.zip", "tiny-imagenet-*.tar*", "tiny-imagenet-*.zi
 MARKERS = ("wnids.txt",)
 LISTS = ("wnids.txt", "words.txt", "val_annotations.txt")
 SIDE = 64
-Key = TypeVar("Key", str, tuple[str, str])
+Key = tuple[str, str]
+"""WordNet identifier, empty for an image of val, and file name."""
 
 
 def tiny_imagenet(split: str, n: int | None = None, seed: int = 0, root: str | Path | None = None) -> Dataset:
@@ -31,41 +30,39 @@ def tiny_imagenet(split: str, n: int | None = None, seed: int = 0, root: str | P
     calibration and validation get 5 % of the training images each. `root` is the archive or a folder with it
     or its content.
     """
-    found = find_tiny_imagenet(root)
-    return split_of("tiny-imagenet", split, found.half, found.classes).draw(n, seed)
+    copy = find_tiny_imagenet(root)
+    return split_of("tiny-imagenet", split, copy.half, copy.classes).draw(n, seed)
 
 
-def find_tiny_imagenet(root: str | Path | None = None) -> Stored:
+def find_tiny_imagenet(root: str | Path | None = None) -> CachedCopy:
     """The cached copy of the data set in `root`, or the only copy there is."""
     place = None if root is None else locate(Path(root), TITLE, ARCHIVES, MARKERS)
-    return stored("tiny-imagenet", TITLE, place, _build)
+    return cached_copy("tiny-imagenet", TITLE, place, _build)
 
 
 def _build(place: Path) -> tuple[dict[str, Half], tuple[str, ...]]:
     lists: dict[str, str] = {}
-    train: dict[tuple[str, str], Tensor] = {}  # (identifier, file name) -> pixels
-    val: dict[str, Tensor] = {}
+    train: dict[Key, Tensor] = {}
+    val: dict[Key, Tensor] = {}
     for name, content in files_in(place, _is_wanted):
         path = PurePosixPath(name)
         if path.name in LISTS:
             lists[path.name] = content.decode("utf-8", "replace")
         elif path.parts[-3] == "val":
-            val[path.name] = _decoded(content, name, place)
+            val["", path.name] = _decoded(content, name, place)
         else:
             train[path.parts[-3], path.name] = _decoded(content, name, place)
     missing = [name for name in LISTS if name not in lists]
     if missing or not train or not val:
-        lacking = ", ".join(
-            [*missing, *(["training images"] if not train else []), *(["val images"] if not val else [])]
-        )
-        raise DataError(f"{TITLE} in {place} lacks {lacking}. Get a fresh copy of tiny-imagenet-200.")
+        missing += ["training images"] * (not train) + ["val images"] * (not val)
+        raise DataError(f"{TITLE} in {place} lacks {', '.join(missing)}. Get a fresh copy of tiny-imagenet-200.")
     identifiers = sorted(lists["wnids.txt"].split())
     label_of = {identifier: label for label, identifier in enumerate(identifiers)}
     rows = (line.split("\t") for line in lists["val_annotations.txt"].splitlines())
     answers = {row[0]: row[1] for row in rows if len(row) > 1}
     try:
-        train_labels = {key: label_of[key[0]] for key in sorted(train)}
-        val_labels = {key: label_of[answers[key]] for key in sorted(val)}
+        train_labels = [label_of[identifier] for identifier, _ in sorted(train)]
+        val_labels = [label_of[answers[file]] for _, file in sorted(val)]
     except KeyError as error:
         raise DataError(f"{TITLE} in {place} has no label for {error.args[0]}. Get a fresh copy.") from error
     halves = {"train": _half(train, train_labels), "test": _half(val, val_labels)}
@@ -89,12 +86,12 @@ def _decoded(content: bytes, name: str, place: Path) -> Tensor:
     return pixels
 
 
-def _half(images: dict[Key, Tensor], labels: Mapping[Key, int]) -> Half:
-    keys = sorted(images)  # the same order from a folder, where files are sorted, and from any archive
-    pixels = torch.empty((len(keys), 3, SIDE, SIDE), dtype=torch.uint8)
-    for row, key in enumerate(keys):
-        pixels[row] = images.pop(key)  # freed as it is copied: the whole set twice would not fit everywhere
-    return pixels, torch.tensor([labels[key] for key in keys])
+def _half(images: dict[Key, Tensor], labels: list[int]) -> Half:
+    pixels = torch.empty((len(images), 3, SIDE, SIDE), dtype=torch.uint8)
+    # Sorted: the same order from a folder, where files are sorted, and from any archive.
+    for row, key in zip(pixels, sorted(images), strict=True):
+        row.copy_(images.pop(key))  # freed as it is copied: the whole set twice would not fit everywhere
+    return pixels, torch.tensor(labels)
 
 
 def _class_names(identifiers: list[str], words: str) -> tuple[str, ...]:

@@ -4,30 +4,24 @@ one has broken. After each attack the block is written to a folder, so that an i
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
-import json
 import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from alu.checked import read_checked, write_checked
-from alu.data.dataset import Dataset
 from alu.errors import AluError, StorageError
 from alu.evaluation.metrics import WRONG, outcomes
 from alu.evaluation.result import Answers, AttackRecord, Result, record_from_plain, to_plain
-from alu.evaluation.subject import Subject
-from alu.evaluation.suite import Conditions, Entry
-from alu.evaluation.text import eps_text
-from alu.storage import read_json, write_json
+from alu.evaluation.suite import Entry, Evaluation, settings_of
+from alu.evaluation.verdicts import eps_text
+from alu.storage import read_checked, read_json, write_checked, write_json
 
 EXAMPLES = 4
 """Images of the first block whose pictures are kept, for each attack."""
@@ -40,62 +34,6 @@ NOT_QUOTED = {
     "subject parts_sha256": "the fitted purifier or detector is not the same",
 }
 """Settings whose values mean nothing to a reader."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Everything that is fixed before the first attack. `prepare` builds it once, for `estimate` and for `run`."""
-
-    subject: Subject
-    dataset: Dataset
-    images: Tensor
-    """The data set's images on the subject's device, and their labels."""
-    labels: Tensor
-    conditions: Conditions
-    entries: tuple[Entry, ...]
-    """The attacks of the suite."""
-    provenance: dict[str, Any]
-    shard: tuple[int, int] = (0, 1)
-    extra: tuple[Entry, ...] = ()
-    """The user's own attacks."""
-    bare: Evaluation | None = None
-    """Of a defence: its classifier without it, under the same conditions."""
-
-    @property
-    def attacks(self) -> tuple[Entry, ...]:
-        """All attacks in the order in which they are run."""
-        return (*self.entries, *self.extra)
-
-    @property
-    def blocks(self) -> list[int]:
-        """The blocks of this shard."""
-        size = self.conditions.block_size
-        return list(range((len(self.images) + size - 1) // size))[self.shard[0] :: self.shard[1]]
-
-    def positions(self, block: int) -> list[int]:
-        """The images of a block, as positions in the data set."""
-        size = self.conditions.block_size
-        return list(range(block * size, min((block + 1) * size, len(self.images))))
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the images and labels themselves."""
-        digest = hashlib.sha256(self.images.detach().cpu().contiguous().numpy().tobytes())
-        digest.update(self.labels.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()
-
-    def settings(self) -> dict[str, Any]:
-        """Everything that its outcomes depend on, as plain values."""
-        at = self.conditions
-        plain = {
-            "subject": self.subject.as_json(), "data set": {"name": self.dataset.name, "split": self.dataset.split},
-            "n": len(self.images), "images": self.fingerprint, "threat model": asdict(at.threat), "suite": at.suite,
-            "budget": at.budget, "seed": at.seed, "shard": self.shard, "block_size": at.block_size,
-            "attacks": {entry.name: settings_of(entry.attack) for entry in self.attacks},
-            "version": {name: self.provenance[name] for name in ("alu", "commit", "torch")},
-        }  # fmt: skip
-        restored: dict[str, Any] = json.loads(json.dumps(plain))  # as a file has them: tuples are lists there
-        return restored
 
 
 def differences(known: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -229,22 +167,20 @@ def attack_block(evaluation: Evaluation, work: Work, number: int, step: Callable
 
 def _attack(evaluation: Evaluation, entry: Entry, block: Block, positions: list[int]) -> AttackRecord:
     """One attack on these images, and the deployed answers to what it returns."""
-    record, subject, threat = blank_record(entry), evaluation.subject, evaluation.conditions.threat
+    record, subject, threat = blank_record(entry), evaluation.subject, evaluation.threat
     if not positions:
         return record
     images, labels = evaluation.images[positions], evaluation.labels[positions]
     numbers = [int(number) for number in evaluation.dataset.indices[positions]]
     started = time.perf_counter()
-    with subject.counted() as cost:
-        try:
+    try:
+        with subject.counted(record):
             adversarial = entry.attack(subject.model, images, labels, numbers=numbers)
-        except AluError as error:
-            record.failed = str(error)
-            return record
-        except Exception as error:  # an attack that crashes on this subject must not cost the whole evaluation
-            record.failed = f"It crashed: {type(error).__name__}: {error}"
-            return record
-    record.seconds, record.forwards, record.backwards = time.perf_counter() - started, cost.forwards, cost.backwards
+    except AluError as error:
+        return replace(blank_record(entry), failed=str(error))
+    except Exception as error:  # an attack that crashes on this subject must not cost the whole evaluation
+        return replace(blank_record(entry), failed=f"It crashed: {type(error).__name__}: {error}")
+    record.seconds = time.perf_counter() - started
     record.notes = [str(note) for note in getattr(entry.attack, "flags_", ())]
     if not bool(threat.contains(adversarial, images).all()):
         record.notes.append("left-the-ball: some images were moved farther than the threat model allows")
@@ -270,7 +206,7 @@ def _unbroken(evaluation: Evaluation, block: Block) -> list[int]:
 
 def _examples(evaluation: Evaluation, entry: Entry, positions: list[int], adversarial: Tensor) -> list[dict[str, Any]]:
     """Pictures (PNG data URIs), logits and answers of the first images, for a page."""
-    defense, eps = evaluation.subject.defense, max(evaluation.conditions.threat.eps, 1e-9)
+    defense, eps = evaluation.subject.defense, max(evaluation.threat.eps, 1e-9)
     if defense is None:
         return []
     decision = defense.decide(adversarial[:EXAMPLES])
@@ -304,11 +240,3 @@ def png(image: Tensor) -> str:
 def blank_record(entry: Entry) -> AttackRecord:
     """The record of an attack before it has seen an image."""
     return AttackRecord(entry.name, entry.knowledge, entry.about, settings_of(entry.attack), entry.whole)
-
-
-def settings_of(attack: Any) -> dict[str, Any]:
-    """An attack's class and its plain settings."""
-    inner = getattr(attack, "attack", attack)
-    plain = (str, int, float, bool, type(None))
-    facts = {key: value for key, value in vars(inner).items() if isinstance(value, plain) and not key.startswith("_")}
-    return {"class": type(inner).__name__, **facts}

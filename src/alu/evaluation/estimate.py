@@ -7,14 +7,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from alu.attacks import PGD, AutoAttack
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.goals import fooled
-from alu.errors import AluError
-from alu.evaluation.cascade import Evaluation
-from alu.modes import evaluating
+from alu.check import evaluating
+from alu.evaluation.suite import Entry, Evaluation
 
 ATTACKED, TRIED = 2, 16
 """So many images are attacked, the first of so many that are answered correctly."""
@@ -33,9 +30,6 @@ class Duration:
 
     lower: float
     upper: float
-
-    def __add__(self, other: Duration) -> Duration:
-        return Duration(self.lower + other.lower, self.upper + other.upper)
 
     def __str__(self) -> str:
         return (
@@ -58,39 +52,43 @@ def estimate(evaluation: Evaluation) -> Duration:
     evaluation
         What `alu.evaluation.evaluate.prepare` returns.
     """
-    total = _measured(evaluation)
-    return total if evaluation.bare is None else total + _measured(evaluation.bare)
+    lower = upper = 0.0
+    for part in (evaluation, evaluation.bare):
+        if part is None:
+            continue
+        few = _answered_correctly(part)
+        for entry in part.attacks:
+            # An attack on all images is timed on a whole block; the others on a few images, which overstates overhead.
+            seconds, first = _measured(part, entry, part.positions(0) if entry.whole else few)
+            upper += seconds
+            # No image is left for an attack that runs on unbroken images only.
+            lower += first if entry.whole else 0.0
+    return Duration(lower, upper)
 
 
-def _measured(evaluation: Evaluation) -> Duration:
-    """All attacks on one subject, one step of each."""
-    subject, n = evaluation.subject, len(evaluation.images)
-    # An attack on all images is timed on a whole block; the others on a few images, which overstates overhead.
-    block, few = evaluation.positions(0), _answered_correctly(evaluation)
-    total = Duration(0.0, 0.0)
-    for entry in evaluation.attacks:
-        positions = block if entry.whole else few
-        images, labels = evaluation.images[positions], evaluation.labels[positions]
-        parts = [entry.attack]
-        if isinstance(entry.attack, AdaptiveAttack):
-            parts += entry.attack.last_tries(subject.model)
-        for part in parts:
-            attack, factor = shortened(part)
-            started = time.perf_counter()
-            try:
-                attack(subject.model, images, labels)
-            except AluError:
-                continue
-            seconds = (time.perf_counter() - started) * n / len(positions)
-            # The lower estimate: no image is left for an attack that runs on unbroken images only.
-            total += Duration(min(factor, FIRST_STEPS) * seconds if entry.whole else 0.0, factor * seconds)
-    return total
+def _measured(evaluation: Evaluation, entry: Entry, positions: list[int]) -> tuple[float, float]:
+    """Seconds of one attack on all images of the shard, and of its first steps; 0 if it cannot run."""
+    model, n = evaluation.subject.model, sum(len(evaluation.positions(block)) for block in evaluation.blocks)
+    images, labels = evaluation.images[positions], evaluation.labels[positions]
+    last = entry.attack.last_tries(model) if isinstance(entry.attack, AdaptiveAttack) else ()
+    total = first = 0.0
+    for attack in (entry.attack, *last):
+        short, factor = shortened(attack)
+        started = time.perf_counter()
+        try:
+            short(model, images, labels)
+        except Exception:  # the evaluation will say why it cannot run
+            continue
+        seconds = (time.perf_counter() - started) * n / len(positions)
+        total += factor * seconds
+        first += min(factor, FIRST_STEPS) * seconds
+    return total, first
 
 
 def _answered_correctly(evaluation: Evaluation) -> list[int]:
     """The first images that are answered correctly: an attack has nothing to do on the others."""
     images, labels = evaluation.images[:TRIED], evaluation.labels[:TRIED]
-    with torch.no_grad(), evaluating(evaluation.subject.model, evaluation.subject.classifier):
+    with evaluating(evaluation.subject.model):
         wrong = fooled(evaluation.subject.model, images, labels).tolist()
     correct = [position for position, is_wrong in enumerate(wrong) if not is_wrong]
     return (correct or list(range(len(images))))[:ATTACKED]

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
 from torch import Tensor
 
-from alu.check import check_images, check_labels
+from alu.check import check_images, check_labels, evaluating
 from alu.data.dataset import Dataset
 from alu.errors import UsageError, check_choice
-from alu.evaluation.cascade import Block, Evaluation, Work, attack_block, blank_record
-from alu.evaluation.diagnostics import diagnose
+from alu.evaluation.cascade import Block, Work, attack_block, blank_record
 from alu.evaluation.harmless import harmless_rows
-from alu.evaluation.probes import observed_traits, refuse_unnormalised
+from alu.evaluation.probes import diagnose, observed_traits
 from alu.evaluation.result import Answers, Result
-from alu.evaluation.subject import Subject
-from alu.evaluation.suite import BUDGETS, SUITES, Budget, Conditions, Entry, Suite, entries, other_networks, unmet
-from alu.modes import evaluating
+from alu.evaluation.subject import Subject, refuse_unnormalised
+from alu.evaluation.suite import BUDGETS, SUITES, Budget, Entry, Evaluation, Suite, other_networks, unmet
 from alu.provenance import provenance
 from alu.threat import ThreatModel
 
 Watch = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and how much there is."""
-GUIDES = 200
-"""How many of the first images serve as guides to attacks that imitate another class."""
-DIAGNOSED = 32
-"""How many images the diagnostics use."""
 PROBED = 8
 """How many images show a subject's traits."""
-RUN = ("out", "diagnostics", "watch")
-"""Arguments of `evaluate` that are not needed to prepare it."""
 
 
 class Options(TypedDict, total=False):
@@ -155,23 +148,23 @@ def prepare(
     _refuse_wrong_size(len(dataset), shard, block_size)
     pixels, truth = dataset.images.to(subject.device), dataset.labels.to(subject.device)
     check_images(pixels, "evaluate")
-    count = subject.check(pixels, dataset.name, dataset.classes)
-    with evaluating(subject.model, subject.classifier):
+    subject.check(pixels, dataset.name, dataset.classes)
+    with evaluating(subject.model):
         refuse_unnormalised(subject.logits, pixels, truth)
-    conditions = Conditions(
-        threat or ThreatModel(), suite, budget, seed, block_size, pixels[:GUIDES], truth[:GUIDES],
-        other_networks(subject, dataset), count,
-    )  # fmt: skip
-    origin = provenance(seed)
+        evaluation = Evaluation(
+            _observed(subject, pixels, truth), dataset, pixels, truth, threat or ThreatModel(), suite, budget, seed,
+            block_size, provenance(seed), shard, other_networks(subject, dataset),
+        )  # fmt: skip
+        without = None
+        if bare and subject.defense is not None:
+            without = replace(evaluation, subject=_observed(Subject(subject.classifier), pixels, truth))
+    return replace(evaluation, extra=tuple(extra), bare=without)
 
-    def attacks_on(subject: Subject, **more: Any) -> Evaluation:
-        """Its evaluation, with the attacks that its traits require; traits that are not declared are observed."""
-        subject.traits = subject.declared.joined(observed_traits(subject, pixels[:PROBED], truth[:PROBED]))
-        chosen = tuple(entries(subject, conditions))
-        return Evaluation(subject, dataset, pixels, truth, conditions, chosen, origin, shard, **more)
 
-    without = attacks_on(Subject(subject.classifier)) if bare and subject.defense is not None else None
-    return attacks_on(subject, extra=tuple(extra), bare=without)
+def _observed(subject: Subject, images: Tensor, labels: Tensor) -> Subject:
+    """The subject with the traits that it declares and those that are observed."""
+    subject.traits = subject.declared.joined(observed_traits(subject, images[:PROBED], labels[:PROBED]))
+    return subject
 
 
 def run(
@@ -182,15 +175,23 @@ def run(
     watch: Watch = lambda *_: None,
 ) -> Result:
     """Make all attacks of a prepared evaluation; the arguments are those of `evaluate`."""
+    subject, bare = evaluation.subject, evaluation.bare
     folder = None if out is None else Path(out).with_name(Path(out).name + ".work")
-    work = Work(folder, evaluation.settings())
-    result = _attack_all(evaluation, work, partial(watch, "Attacking"))
-    if evaluation.bare is not None:
-        inner = Work(None if folder is None else folder / "bare", evaluation.bare.settings())
-        result.bare = _attack_all(evaluation.bare, inner, partial(watch, "Attacking the bare classifier"))
-    result.detection = evaluation.subject.detector_facts()
-    if diagnostics and evaluation.shard[0] == 0:
-        _check(evaluation, result, watch)
+    with evaluating(subject.model):
+        work = Work(folder, evaluation.settings())
+        result = _attack_all(evaluation, work, partial(watch, "Attacking"))
+        if bare is not None:
+            inner = Work(None if folder is None else folder / "bare", bare.settings())
+            result.bare = _attack_all(bare, inner, partial(watch, "Attacking the bare classifier"))
+        result.detection = subject.detector_facts()
+        if diagnostics and evaluation.shard[0] == 0:
+            if subject.defense is not None:
+                few = slice(0, 2 * evaluation.block_size)
+                result.detection["harmless"] = harmless_rows(
+                    subject.defense, evaluation.images[few], evaluation.labels[few],
+                    watch=partial(watch, "Harmless changes"),
+                )  # fmt: skip
+            diagnose(evaluation, result, watch)
     if out is not None:
         result.save(out)
         work.remove()
@@ -221,8 +222,8 @@ def _refuse_wrong_size(n: int, shard: tuple[int, int], block_size: int) -> None:
     if not n:
         raise UsageError("There are no images to evaluate on: the data set is empty.")
     if not 0 <= shard[0] < shard[1]:
-        raise UsageError(f"A shard is i/n with i from 1 to n; this is {shard[0] + 1}/{shard[1]}.")
-    blocks = (n + block_size - 1) // block_size
+        raise UsageError(f"evaluate needs shard=(i, n) with i from 0 to n - 1; it was given {tuple(shard)}.")
+    blocks = -(-n // block_size)
     if shard[1] > blocks:
         raise UsageError(f"{n} images are {blocks} blocks of {block_size}, too few for {shard[1]} shards. Use fewer.")
 
@@ -248,28 +249,22 @@ def _result(evaluation: Evaluation, blocks: list[Block]) -> Result:
         assert block.clean is not None
         clean.extend(block.clean)
         for record, part in zip(records, block.attacks, strict=True):
-            record.answers.extend(part.answers)
-            record.distance += part.distance
-            record.seconds += part.seconds
-            record.forwards += part.forwards
-            record.backwards += part.backwards
-            record.notes = list(dict.fromkeys([*record.notes, *part.notes]))
-            record.failed = record.failed or part.failed
+            record.extend(part)
     for answers in (clean, *(record.answers for record in records)):
         answers.images = [place[position] for position in answers.images]
     ran = [entry for entry, record in zip(evaluation.attacks, records, strict=True) if not record.failed]
     failed = [record.name for record in records if record.failed]
     missing = unmet(evaluation.subject.traits, ran) + ([f"{', '.join(failed)} could not run"] if failed else [])
-    dataset, conditions = evaluation.dataset, evaluation.conditions
+    dataset = evaluation.dataset
     return Result(
         subject=evaluation.subject.as_json(),
         dataset={
             "name": dataset.name, "split": dataset.split, "n": len(dataset), "sha256": evaluation.fingerprint,
-            "block": conditions.block_size,
+            "block": evaluation.block_size,
         },
-        threat={"norm": conditions.threat.norm, "eps": conditions.threat.eps},
-        suite=conditions.suite,
-        budget=conditions.budget,
+        threat={"norm": evaluation.threat.norm, "eps": evaluation.threat.eps},
+        suite=evaluation.suite,
+        budget=evaluation.budget,
         labels=[int(evaluation.labels[position]) for position in kept],
         numbers=[int(dataset.indices[position]) for position in kept],
         classes=list(dataset.classes),
@@ -282,23 +277,11 @@ def _result(evaluation: Evaluation, blocks: list[Block]) -> Result:
     )  # fmt: skip
 
 
-def _check(evaluation: Evaluation, result: Result, watch: Watch) -> None:
-    """Add the diagnostics and, for a defence, what harmless changes cost."""
-    subject, conditions = evaluation.subject, evaluation.conditions
-    if subject.defense is not None:
-        some = slice(0, 2 * conditions.block_size)
-        result.detection["harmless"] = harmless_rows(
-            subject.defense, evaluation.images[some], evaluation.labels[some], watch=partial(watch, "Harmless changes")
-        )
-    few = evaluation.images[:DIAGNOSED], evaluation.labels[:DIAGNOSED]
-    own = [entry.attack for entry in evaluation.extra]
-    result.diagnostics, result.curves = diagnose(subject, *few, conditions.threat, conditions.seed, result, watch, own)
-
-
-def _signature() -> inspect.Signature:
-    """What `help(alu.evaluate)` shows: every parameter by name."""
-    own = [parameter for name, parameter in inspect.signature(evaluate).parameters.items() if name in RUN]
-    return inspect.Signature([*inspect.signature(prepare).parameters.values(), *own], return_annotation=Result)
-
-
-evaluate.__signature__ = _signature()  # type: ignore[attr-defined]
+# What `help(alu.evaluate)` shows: every parameter by name.
+evaluate.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        *inspect.signature(prepare).parameters.values(),
+        *(inspect.signature(run).parameters[name] for name in ("out", "diagnostics", "watch")),
+    ],
+    return_annotation=Result,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -40,6 +41,11 @@ def salt_and_pepper(images: Tensor, fraction: float) -> Tensor:
     return torch.where(chance.abs() > limit, (chance > 0).to(images), images)
 
 
+def brightness(images: Tensor, by: float) -> Tensor:
+    """Every pixel made brighter, or darker if `by` is negative."""
+    return (images + by).clamp(0, 1)
+
+
 def contrast(images: Tensor, factor: float) -> Tensor:
     """Every pixel's distance to middle gray multiplied."""
     return ((images - 0.5) * factor + 0.5).clamp(0, 1)
@@ -64,45 +70,30 @@ def rotated(images: Tensor, degrees: float) -> Tensor:
     return F.grid_sample(images, grid, padding_mode="border", align_corners=False).clamp(0, 1)
 
 
-def _noise(sigma: float, moderate: bool = True) -> Change:
-    return Change(f"Gaussian noise {sigma:g}", lambda images: gaussian_noise(images, sigma), moderate)
-
-
-def _specks(fraction: float, moderate: bool = True) -> Change:
-    return Change(f"salt and pepper {100 * fraction:g} %", lambda images: salt_and_pepper(images, fraction), moderate)
-
-
-def _brightness(by: float) -> Change:
-    return Change(f"brightness {by:+g}", lambda images: (images + by).clamp(0, 1))
-
-
-def _contrast(factor: float) -> Change:
-    return Change(f"contrast x {factor:g}", lambda images: contrast(images, factor))
-
-
-def _jpeg(quality: int, moderate: bool = True) -> Change:
-    return Change(f"JPEG, quality {quality}", JPEG(quality=quality), moderate)
-
-
-def _shift(pixels: int, moderate: bool = True) -> Change:
-    plural = "s" if pixels > 1 else ""
-    return Change(f"shift by {pixels} pixel{plural}", lambda images: shifted(images, pixels), moderate)
-
-
-def _rotation(degrees: float, moderate: bool = True) -> Change:
-    return Change(f"rotation by {degrees:g} degrees", lambda images: rotated(images, degrees), moderate)
-
-
 HARMLESS = (
-    _noise(0.02), _noise(0.05), _noise(0.1), _noise(0.2, moderate=False),
-    _specks(0.01), _specks(0.02), _specks(0.05, moderate=False),
-    _brightness(0.1), _brightness(-0.1), _brightness(0.2), _brightness(-0.2),
-    _contrast(0.7), _contrast(1.3),
-    Change("blur of 0.5 pixels", Blur(sigma=0.5)), Change("blur of 1 pixel", Blur(sigma=1.0), moderate=False),
-    _jpeg(90), _jpeg(75), _jpeg(50, moderate=False),
-    _shift(1), _shift(2, moderate=False),
-    _rotation(5), _rotation(10, moderate=False),
-)  # fmt: skip
+    Change("Gaussian noise 0.02", partial(gaussian_noise, sigma=0.02)),
+    Change("Gaussian noise 0.05", partial(gaussian_noise, sigma=0.05)),
+    Change("Gaussian noise 0.1", partial(gaussian_noise, sigma=0.1)),
+    Change("Gaussian noise 0.2", partial(gaussian_noise, sigma=0.2), moderate=False),
+    Change("salt and pepper 1 %", partial(salt_and_pepper, fraction=0.01)),
+    Change("salt and pepper 2 %", partial(salt_and_pepper, fraction=0.02)),
+    Change("salt and pepper 5 %", partial(salt_and_pepper, fraction=0.05), moderate=False),
+    Change("brightness +0.1", partial(brightness, by=0.1)),
+    Change("brightness -0.1", partial(brightness, by=-0.1)),
+    Change("brightness +0.2", partial(brightness, by=0.2)),
+    Change("brightness -0.2", partial(brightness, by=-0.2)),
+    Change("contrast x 0.7", partial(contrast, factor=0.7)),
+    Change("contrast x 1.3", partial(contrast, factor=1.3)),
+    Change("blur of 0.5 pixels", Blur(sigma=0.5)),
+    Change("blur of 1 pixel", Blur(sigma=1.0), moderate=False),
+    Change("JPEG, quality 90", JPEG(quality=90)),
+    Change("JPEG, quality 75", JPEG(quality=75)),
+    Change("JPEG, quality 50", JPEG(quality=50), moderate=False),
+    Change("shift by 1 pixel", partial(shifted, pixels=1)),
+    Change("shift by 2 pixels", partial(shifted, pixels=2), moderate=False),
+    Change("rotation by 5 degrees", partial(rotated, degrees=5)),
+    Change("rotation by 10 degrees", partial(rotated, degrees=10), moderate=False),
+)
 """The changes that every fit and every evaluation of a defence is measured on."""
 
 
@@ -121,9 +112,8 @@ def harmless_rows(
     for number, change in enumerate(HARMLESS, start=1):
         starts = range(0, len(images), batch_size)
         changed = torch.cat([change.apply(images[start : start + batch_size]) for start in starts])
-        rows.append(
-            {"change": change.name, "moderate": change.moderate, **counts(defense, changed, labels, batch_size)}
-        )
+        answers = counts(defense, changed, labels, batch_size)
+        rows.append({"change": change.name, "moderate": change.moderate, **answers})
         watch(number, len(HARMLESS))
     return rows
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import fields
 from typing import Any
 
 from alu.errors import UsageError
 from alu.evaluation.diagnostics import from_outcomes
-from alu.evaluation.result import Answers, AttackRecord, Diagnostic, Result
+from alu.evaluation.result import STATUSES, Answers, Diagnostic, Result
 
-Position = dict[tuple[int, int], int]
-"""(shard, place in the shard) -> place in the whole."""
-WORST_FIRST = ("failed", "not run", "passed")
 COUNTS = ("right", "bare", "purified", "flagged", "rejected", "n")
 """Columns of curves and harmless changes that are counts of images."""
 
@@ -35,110 +32,96 @@ def merge(results: list[Result]) -> Result:
 
 
 def _refuse_different(first: Result, other: Result) -> None:
-    for name in ("subject", "dataset", "threat", "suite", "budget", "classes"):
-        if getattr(first, name) != getattr(other, name):
-            raise UsageError(f"These results cannot be merged: their {name} differs. Merge shards of one evaluation.")
-    if first.provenance.get("seed") != other.provenance.get("seed"):
-        raise UsageError(
-            f"These results cannot be merged: their seeds are {first.provenance.get('seed')} and "
-            f"{other.provenance.get('seed')}. Evaluate every shard with one seed."
-        )
-    for name in ("alu", "commit", "torch"):
-        if first.provenance.get(name) != other.provenance.get(name):
-            raise UsageError(
-                f"These results cannot be merged: they come from different versions ({name} "
-                f"{first.provenance.get(name)}, {other.provenance.get(name)}). Evaluate every shard with one version."
-            )
-    if first.shard[1] != other.shard[1]:
-        raise UsageError(
-            f"These results cannot be merged: one is of {first.shard[1]} shards, another of {other.shard[1]}. "
-            "Merge shards of one evaluation."
-        )
-    attacks = [[(record.name, record.settings) for record in result.attacks] for result in (first, other)]
-    if attacks[0] != attacks[1]:
-        raise UsageError("These results cannot be merged: their attacks differ. Merge shards of one evaluation.")
-    if set(first.numbers) & set(other.numbers):
-        raise UsageError("These results cannot be merged: they share images. Merge shards of one evaluation.")
-    if (first.bare is None) != (other.bare is None):
-        raise UsageError(
-            "These results cannot be merged: only some hold the attacks on the bare classifier. Evaluate every shard "
-            "with the same settings."
-        )
+    for why, advice in _differences(first, other):
+        raise UsageError(f"These results cannot be merged: {why}. {advice}")
     if first.bare is not None and other.bare is not None:
         _refuse_different(first.bare, other.bare)
 
 
+def _differences(first: Result, other: Result) -> Iterator[tuple[str, str]]:
+    """Why two results do not belong together, and what to do about it."""
+    one_evaluation = "Merge shards of one evaluation."
+    for name in ("subject", "dataset", "threat", "suite", "budget", "classes"):
+        if getattr(first, name) != getattr(other, name):
+            yield f"their {name} differs", one_evaluation
+    one, two = first.provenance, other.provenance
+    if one.get("seed") != two.get("seed"):
+        yield f"their seeds are {one.get('seed')} and {two.get('seed')}", "Evaluate every shard with one seed."
+    for name in ("alu", "commit", "torch"):
+        if one.get(name) != two.get(name):
+            why = f"they come from different versions ({name} {one.get(name)}, {two.get(name)})"
+            yield why, "Evaluate every shard with one version."
+    if first.shard[1] != other.shard[1]:
+        yield f"one is of {first.shard[1]} shards, another of {other.shard[1]}", one_evaluation
+    attacks = [[(record.name, record.settings) for record in result.attacks] for result in (first, other)]
+    if attacks[0] != attacks[1]:
+        yield "their attacks differ", one_evaluation
+    if set(first.numbers) & set(other.numbers):
+        yield "they share images", one_evaluation
+    if (first.bare is None) != (other.bare is None):
+        yield "only some hold the attacks on the bare classifier", "Evaluate every shard with the same settings."
+
+
 def _joined(results: list[Result]) -> Result:
     """The shards as one result, images in the order in which one run has them."""
-    rows = _order(results)
-    position = {(shard, place): new for new, (_, shard, place) in enumerate(rows)}
-    whole = deepcopy(results[0])
+    order = _order(results)
+    position = {pair: new for new, pair in enumerate(order)}
+    whole, *others = [_moved(result, shard, position) for shard, result in enumerate(results)]
+    for other in others:
+        whole.clean.extend(other.clean)
+        for record, more in zip(whole.attacks, other.attacks, strict=True):
+            record.extend(more)
+        whole.examples += other.examples
     whole.shard = [0, 1]
-    whole.numbers = [number for number, _, _ in rows]
-    whole.labels = [results[shard].labels[place] for _, shard, place in rows]
-    whole.clean = _interleaved([result.clean for result in results], position)
-    for index, record in enumerate(whole.attacks):
-        _join_attack(record, [result.attacks[index] for result in results], position)
+    whole.numbers = [results[shard].numbers[place] for shard, place in order]
+    whole.labels = [results[shard].labels[place] for shard, place in order]
+    _sort(whole.clean)
+    for record in whole.attacks:
+        record.distance = [record.distance[row] for row in _sort(record.answers)]
     whole.unmet = _once(name for result in results for name in result.unmet)
     whole.diagnostics = _diagnostics(results, whole)
-    whole.curves = {
-        name: _added([result.curves.get(name, []) for result in results])
-        for name in _once(name for result in results for name in result.curves)
-    }
-    if any(result.detection.get("harmless") for result in results):
-        whole.detection["harmless"] = _added([result.detection.get("harmless", []) for result in results])
-    whole.examples = [
-        {**example, "image": position[shard, example["image"]]}
-        for shard, result in enumerate(results)
-        for example in result.examples
-    ]
+    names = _once(name for result in results for name in result.curves)
+    whole.curves = {name: _added([result.curves.get(name, []) for result in results]) for name in names}
+    if harmless := _added([result.detection.get("harmless") or [] for result in results]):
+        whole.detection["harmless"] = harmless
     whole.provenance = _provenance([result.provenance for result in results])
     bare = [result.bare for result in results if result.bare is not None]
     whole.bare = _joined(bare) if bare else None
     return whole
 
 
-def _order(results: list[Result]) -> list[tuple[int, int, int]]:
-    """(number, shard, place in the shard) of every image.
+def _order(results: list[Result]) -> list[tuple[int, int]]:
+    """(shard, place in the shard) of every image, in the order of one run.
 
     A run goes through the images in blocks, and shards take the blocks in turn. Where the block size is not known,
     images are ordered by number.
     """
-    rows = [(number, shard, place) for shard, part in enumerate(results) for place, number in enumerate(part.numbers)]
+    rows = [(shard, place) for shard, part in enumerate(results) for place in range(len(part.numbers))]
     sizes = {record.settings["batch_size"] for record in results[0].attacks if "batch_size" in record.settings}
     block_size = int(results[0].block_size or (sizes.pop() if len(sizes) == 1 else 0))
     if not block_size:
-        return sorted(rows)
-    return sorted(rows, key=lambda row: (row[2] // block_size, row[1], row[2]))
+        return sorted(rows, key=lambda row: results[row[0]].numbers[row[1]])
+    return sorted(rows, key=lambda row: (row[1] // block_size, *row))
 
 
-def _join_attack(record: AttackRecord, parts: list[AttackRecord], position: Position) -> None:
-    distances = {
-        position[shard, place]: value
-        for shard, part in enumerate(parts)
-        for place, value in zip(part.answers.images, part.distance, strict=True)
-    }
-    record.answers = _interleaved([part.answers for part in parts], position)
-    record.distance = [distances[image] for image in record.answers.images]
-    record.whole = all(part.whole for part in parts)
-    record.seconds = sum(part.seconds for part in parts)
-    record.forwards = sum(part.forwards for part in parts)
-    record.backwards = sum(part.backwards for part in parts)
-    record.notes = _once(note for part in parts for note in part.notes)
-    record.failed = next((part.failed for part in parts if part.failed), "")
+def _moved(result: Result, shard: int, position: dict[tuple[int, int], int]) -> Result:
+    """A copy of a shard's result whose images have their positions in the whole."""
+    moved = deepcopy(result)
+    for answers in (moved.clean, *(record.answers for record in moved.attacks)):
+        answers.images = [position[shard, place] for place in answers.images]
+    for example in moved.examples:
+        example["image"] = position[shard, example["image"]]
+    return moved
 
 
-def _interleaved(parts: list[Answers], position: Position) -> Answers:
-    rows = sorted(
-        (position[shard, image], shard, place)
-        for shard, part in enumerate(parts)
-        for place, image in enumerate(part.images)
-    )
-    whole = Answers(images=[new for new, _, _ in rows])
+def _sort(answers: Answers) -> list[int]:
+    """Put answers into the order of their images; the rows as they were, in that order."""
+    rows = sorted(range(len(answers.images)), key=lambda row: answers.images[row])
     for item in fields(Answers):
-        if item.name != "images" and any(getattr(part, item.name) for part in parts):
-            setattr(whole, item.name, [getattr(parts[shard], item.name)[place] for _, shard, place in rows])
-    return whole
+        values = getattr(answers, item.name)
+        if values:
+            setattr(answers, item.name, [values[row] for row in rows])
+    return rows
 
 
 def _added(parts: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -155,13 +138,12 @@ def _added(parts: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 def _diagnostics(results: list[Result], whole: Result) -> list[Diagnostic]:
     """Those that are computed from outcomes are computed again; of every other check the worst status stays."""
-    names = _once(item.id for result in results for item in result.diagnostics)
     again = {item.id: item for item in from_outcomes(whole)}
-    joined = []
-    for name in names:
-        items = [item for result in results for item in result.diagnostics if item.id == name]
-        joined.append(again[name] if name in again else min(items, key=lambda item: WORST_FIRST.index(item.status)))
-    return joined
+    worst: dict[str, Diagnostic] = {}
+    for item in (item for result in results for item in result.diagnostics):
+        known = worst.setdefault(item.id, item)
+        worst[item.id] = min(known, item, key=lambda one: STATUSES.index(one.status))
+    return [again.get(id, item) for id, item in worst.items()]
 
 
 def _provenance(parts: list[dict[str, Any]]) -> dict[str, Any]:

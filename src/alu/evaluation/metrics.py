@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from alu import stats
 from alu.errors import UsageError
-from alu.evaluation.result import Answers, AttackRecord, Result
 from alu.stats import Share
+
+if TYPE_CHECKING:
+    from alu.evaluation.result import Answers, AttackRecord, Result
 
 WRONG, CORRECT, REJECTED = 0, 1, 2
 WORST_FIRST = (WRONG, REJECTED, CORRECT)
@@ -17,6 +20,11 @@ LEVELS = {
     "adaptive": ("oblivious", "surrogate", "adaptive"),
 }
 """Whose attacks each attacker may use: one who knows more can do all that one who knows less can."""
+
+
+def _share(hits: Iterable[bool]) -> Share:
+    hits = list(hits)
+    return Share(sum(hits), len(hits))
 
 
 def outcomes(answers: Answers, labels: Sequence[int]) -> dict[int, int]:
@@ -29,24 +37,33 @@ def outcomes(answers: Answers, labels: Sequence[int]) -> dict[int, int]:
 
 def clean(result: Result) -> Share:
     """Clean images answered correctly."""
-    by_image = outcomes(result.clean, result.labels)
-    return Share(sum(value == CORRECT for value in by_image.values()), len(by_image))
+    return robust(result, ())
 
 
 def rejected_clean(result: Result) -> Share:
     """Clean images that were rejected."""
-    return Share(sum(not accepted for accepted in result.clean.accepted), len(result.clean.accepted))
+    return _share(not accepted for accepted in result.clean.accepted)
 
 
-def worst(result: Result, knowledge: Iterable[str] | None = None) -> dict[int, int]:
-    """Standard protocol: the worst outcome of each image over clean and all attacks (WRONG, then REJECTED)."""
-    known = None if knowledge is None else set(knowledge)
+def worst(result: Result, knowledge: Collection[str] | None = None) -> dict[int, int]:
+    """Standard protocol: the worst outcome of each image (WRONG, then REJECTED) when clean and under the attacks of
+    these levels, or under all attacks."""
     by_image = outcomes(result.clean, result.labels)
     for record in result.attacks:
-        if known is None or record.knowledge in known:
+        if knowledge is None or record.knowledge in knowledge:
             for image, value in outcomes(record.answers, result.labels).items():
                 by_image[image] = min(value, by_image[image], key=WORST_FIRST.index)
     return by_image
+
+
+def robust(result: Result, knowledge: Collection[str] | None = None) -> Share:
+    """Standard protocol: images answered correctly when clean and under every attack."""
+    return _share(value == CORRECT for value in worst(result, knowledge).values())
+
+
+def resisted(result: Result, knowledge: Collection[str] | None = None) -> Share:
+    """Standard protocol: images that no attack made the defence answer wrongly."""
+    return _share(value != WRONG for value in worst(result, knowledge).values())
 
 
 def right_draws(result: Result) -> tuple[list[float], list[float]] | None:
@@ -68,47 +85,33 @@ def over_draws(result: Result) -> tuple[float, float] | None:
     return None if both is None else (sum(both[0]) / len(both[0]), sum(both[1]) / len(both[1]))
 
 
-def robust(result: Result, knowledge: Iterable[str] | None = None) -> Share:
-    """Standard protocol: images answered correctly when clean and under every attack."""
-    by_image = worst(result, knowledge)
-    return Share(sum(value == CORRECT for value in by_image.values()), len(by_image))
-
-
-def resisted(result: Result, knowledge: Iterable[str] | None = None) -> Share:
-    """Standard protocol: images that no attack made the defence answer wrongly."""
-    by_image = worst(result, knowledge)
-    return Share(sum(value != WRONG for value in by_image.values()), len(by_image))
-
-
-def bound_only(result: Result, knowledge: Iterable[str], standing: Collection[int] = (CORRECT,)) -> bool:
-    """Whether one of these attacks was not run on an image that none of them broke: the figure is an upper bound."""
-    known = set(knowledge)
-    left = {image for image, value in worst(result, known).items() if value in standing}
-    return any(
-        not left <= set(record.answers.images)
+def ran(result: Result, knowledge: Collection[str]) -> list[AttackRecord]:
+    """The attacks of these levels, without those that failed before their first image."""
+    return [
+        record
         for record in result.attacks
-        if record.knowledge in known and not (record.failed and not record.answers.images)
-    )
+        if record.knowledge in knowledge and (record.answers.images or not record.failed)
+    ]
+
+
+def bound_only(result: Result, knowledge: Collection[str], standing: Collection[int] = (CORRECT,)) -> bool:
+    """Whether one of these attacks was not run on an image that none of them broke: the figure is an upper bound."""
+    left = {image for image, value in worst(result, knowledge).items() if value in standing}
+    return any(not left <= set(record.answers.images) for record in ran(result, knowledge))
 
 
 def robust_under(result: Result, record: AttackRecord) -> Share:
     """Standard protocol for one attack on all images: answered correctly when clean and under this attack."""
     before, after = outcomes(result.clean, result.labels), outcomes(record.answers, result.labels)
-    kept = sum(before[image] == CORRECT and value == CORRECT for image, value in after.items())
-    return Share(kept, len(after))
+    return _share(before[image] == CORRECT and value == CORRECT for image, value in after.items())
 
 
-def paper(result: Result, record: AttackRecord, who: str = "answer") -> Share | None:
-    """Paper protocol: correct answers to attacked images, whatever was answered clean; None unless all were attacked.
-
-    `who` is "answer" for the defence, or "bare", "purified" or "control".
-    """
-    answers: list[int] = getattr(record.answers, who)
-    if not record.whole or not answers:
+def paper(result: Result, record: AttackRecord) -> Share | None:
+    """Paper protocol: correct answers to attacked images, whatever was answered clean; None unless all were
+    attacked."""
+    if not record.whole or not record.answers.images:
         return None
-    rows = zip(record.answers.images, answers, record.answers.accepted, strict=True)
-    correct = [answer == result.labels[image] and (accepted or who != "answer") for image, answer, accepted in rows]
-    return Share(sum(correct), len(correct))
+    return _share(value == CORRECT for value in outcomes(record.answers, result.labels).values())
 
 
 def beside(result: Result, answers: Answers, who: str) -> Share | None:
@@ -117,13 +120,12 @@ def beside(result: Result, answers: Answers, who: str) -> Share | None:
     given: list[int] = getattr(answers, who)
     if not given:
         return None
-    correct = [answer == result.labels[image] for image, answer in zip(answers.images, given, strict=True)]
-    return Share(sum(correct), len(correct))
+    return _share(answer == result.labels[image] for image, answer in zip(answers.images, given, strict=True))
 
 
 def flagged(answers: Answers) -> Share | None:
     """Images that were flagged; None without any image."""
-    return Share(sum(answers.flagged), len(answers.flagged)) if answers.flagged else None
+    return _share(answers.flagged) if answers.flagged else None
 
 
 def per_class(result: Result) -> list[Share | None]:
@@ -131,13 +133,7 @@ def per_class(result: Result) -> list[Share | None]:
     flags: list[list[bool]] = [[] for _ in result.classes]
     for image, flag in zip(result.clean.images, result.clean.flagged, strict=True):
         flags[result.labels[image]].append(flag)
-    return [Share(sum(some), len(some)) if some else None for some in flags]
-
-
-def rose_most(answers: Answers) -> Share | None:
-    """Images whose true class has the highest Δ: where the ALU rule is correct if the image is flagged."""
-    pairs = list(zip(answers.rise_true, answers.rise_other, strict=True))
-    return Share(sum(true > other for true, other in pairs), len(pairs)) if pairs else None
+    return [_share(some) if some else None for some in flags]
 
 
 def broken(result: Result, record: AttackRecord) -> int:
@@ -154,7 +150,7 @@ def detected_at(negative: Sequence[float], positive: Sequence[float], rate: floa
     """Attacked images above the clean scores' conformal threshold for a false-alarm rate; None where there are too few
     clean images for that rate."""
     threshold = stats.conformal_threshold(negative, rate)
-    return None if threshold is None else Share(sum(value > threshold for value in positive), len(positive))
+    return None if threshold is None else _share(value > threshold for value in positive)
 
 
 def kept_and_wrong(
@@ -172,7 +168,7 @@ def kept_and_wrong(
     pairs: list[tuple[Share, Share | None]] = []
     for threshold in thresholds:
         wrong = [bad for score, bad in rows if score <= threshold]
-        pairs.append((Share(len(wrong), len(rows)), Share(sum(wrong), len(wrong)) if wrong else None))
+        pairs.append((Share(len(wrong), len(rows)), _share(wrong) if wrong else None))
     return pairs
 
 
@@ -190,7 +186,5 @@ def mcnemar(first: Result, second: Result) -> tuple[int, int, float]:
     ]
     if images[0] != images[1]:
         raise UsageError("McNemar's test compares two results on the same images; these are on different ones.")
-    one, two = worst(first), worst(second)
-    only_first = sum(one[image] == CORRECT and two[image] != CORRECT for image in one)
-    only_second = sum(two[image] == CORRECT and one[image] != CORRECT for image in one)
-    return only_first, only_second, stats.sign_test(only_first, only_second)
+    one, two = ({image for image, value in worst(result).items() if value == CORRECT} for result in (first, second))
+    return len(one - two), len(two - one), stats.sign_test(len(one - two), len(two - one))

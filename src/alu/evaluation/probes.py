@@ -1,42 +1,78 @@
-"""Probes: questions to the subject itself, which show its traits and whether its figures can be trusted."""
+"""Probes: questions to the subject itself, which show its traits and whether its figures can be trusted.
+
+All of them expect a model in eval mode; ids of diagnostics are stable, and docs/diagnostics.md explains them.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from alu.attacks import PGD, Attack, CWLinf, GradientAttack
+from alu.attacks.adaptive import Direct, Stealth, levels
 from alu.attacks.adaptive.view import Level, View
-from alu.attacks.base import Attack
 from alu.attacks.goals import fooled, gradient_of, logits_of, margin
-from alu.errors import AluError, InputError
-from alu.evaluation.result import Diagnostic
+from alu.errors import AluError
+from alu.evaluation.diagnostics import checked, from_curves, from_outcomes
+from alu.evaluation.result import Diagnostic, Result
 from alu.evaluation.subject import Subject
-from alu.models.normalize import CIFAR10, IMAGENET, Normalize, per_channel
-from alu.modes import evaluating
+from alu.evaluation.suite import Evaluation
 from alu.purifiers.base import Traits
 from alu.rng import generator
-from alu.stats import sign_test
 from alu.threat import ThreatModel
 
+DIAGNOSED = 32
+"""How many images the diagnostics use."""
 ROUNDING = 1e-3
 """Up to here logits differ by float rounding."""
 USABLE = 0.9
 """So many images must have a gradient that is finite and not zero."""
 UPHILL = 0.75
 """On so many images one gray level along the gradient must raise the loss."""
-SCORE = " and of the score"
-NORMALISATIONS = {
-    "CIFAR-10's": CIFAR10,
-    "ImageNet's": IMAGENET,
-    "the usual 0.5": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-}
-"""Means and deviations that networks are trained with."""
-MOST, FEWEST = 128, 32
-"""At most so many images are tried with each normalisation, and fewer than so many prove nothing."""
+EPS_FACTORS = (0.25, 0.5, 1.0, 2.0)
+LARGE = 64 / 255
+STEPS = (5, 20, 60)
+RESTARTS = 4
+"""Restarts that are compared with one."""
+NEED_GRADIENTS = ("eps-monotone", "eps-large", "more-steps", "more-restarts", "noise", "restarts")
+STAGE = "Checking the evaluation itself"
+
+
+def diagnose(evaluation: Evaluation, result: Result, watch: Callable[[str, int, int], None] = lambda *_: None) -> None:
+    """Add all diagnostics to a result, and the raw curves that some of them read, on a few images.
+
+    The user's own attacks are tested for whether they keep their best restart.
+    """
+    subject, threat, seed = evaluation.subject, evaluation.threat, evaluation.seed
+    images, labels = evaluation.images[:DIAGNOSED], evaluation.labels[:DIAGNOSED]
+    watch(STAGE, 0, 4)
+    items = steadiness(subject, images)
+    watch(STAGE, 1, 4)
+    items += gradients(subject, images, labels)
+    watch(STAGE, 2, 4)
+    try:
+        curves = measure_curves(subject, images, labels, threat, seed)
+    except AluError as error:
+        items += [Diagnostic(id, "not run", str(error)) for id in NEED_GRADIENTS]
+    else:
+        result.curves = curves
+        items += from_curves(curves, threat.norm)
+        watch(STAGE, 3, 4)
+        attacked = torch.tensor([row["broken"] for row in curves["probed"]], dtype=torch.bool, device=images.device)
+        items.append(noise(subject, images, labels, threat, attacked))
+        own = [entry.attack for entry in evaluation.extra]
+        searches = [PGD(norm=threat.norm, eps=threat.eps, seed=seed), *own]
+        makers = [partial(_restarted, attack) for attack in searches if isinstance(attack, GradientAttack)]
+        items.append(restarts(subject, images, labels, makers))
+        watch(STAGE, 4, 4)
+    result.diagnostics = [*from_outcomes(result), *items]
 
 
 @dataclass(frozen=True)
@@ -71,18 +107,15 @@ class Output:
 @torch.no_grad()
 def output_of(subject: Subject, images: Tensor, batch_size: int | None = None) -> Output:
     """What the subject returns for these images, in batches of this size or all at once."""
-    parts = [_output(subject, part) for part in torch.split(images, batch_size or len(images))]
-    return Output(*(torch.cat([getattr(part, name) for part in parts]) for name in ("logits", "accepted", "score")))
-
-
-def _output(subject: Subject, images: Tensor) -> Output:
-    with evaluating(subject.model, subject.classifier):
-        logits = logits_of(subject.model, images)
-        zeros = torch.zeros(len(images), device=images.device)
-        if subject.defense is None:
-            return Output(logits, zeros == 0, zeros)
-        decision = subject.defense.decide(images)
-        return Output(logits, decision.accepted, torch.nan_to_num(decision.score.to(zeros)))
+    rows = []
+    for part in torch.split(images, batch_size or len(images)):
+        logits, score = logits_of(subject.model, part), torch.zeros(len(part), device=part.device)
+        accepted = torch.ones_like(score, dtype=torch.bool)
+        if subject.defense is not None:
+            decision = subject.defense.decide(part)
+            accepted, score = decision.accepted, torch.nan_to_num(decision.score.to(score))
+        rows.append((logits, accepted, score))
+    return Output(*map(torch.cat, zip(*rows, strict=True)))
 
 
 def observed_traits(subject: Subject, images: Tensor, labels: Tensor) -> Traits:
@@ -92,7 +125,8 @@ def observed_traits(subject: Subject, images: Tensor, labels: Tensor) -> Traits:
     single = output_of(subject, images, batch_size=1)
     random = not first.equals(second)
     try:
-        enough = all(float(usable(slope).float().mean()) >= USABLE for slope in slopes(subject, images, labels))
+        slopes = margin_slope(subject, images, labels), score_slope(subject, images)
+        enough = all(float(usable(slope).float().mean()) >= USABLE for slope in slopes if slope is not None)
     except AluError:
         enough = False
     return Traits(
@@ -109,23 +143,21 @@ def usable(slope: Tensor) -> Tensor:
     return torch.isfinite(flat).all(1) & (flat.abs().amax(1) > 0)
 
 
-def slopes(subject: Subject, images: Tensor, labels: Tensor) -> list[Tensor]:
-    """Gradients of the deployed output's margin and, where a detector decides, of its score."""
-    gradients = [margin_slope(subject, images, labels)]
-    if subject.defense is not None and subject.defense.traits.detector:
-        view = View(subject.defense, Level(subject.defense.grad_mode), "The diagnostic")
-        with evaluating(subject.model, subject.classifier), torch.enable_grad():
-            at = images.detach().clone().requires_grad_(True)
-            gradients.append(gradient_of(view.excess(view.evidence(at)).sum(), at, "The diagnostic").detach())
-    return gradients
-
-
 def margin_slope(subject: Subject, images: Tensor, labels: Tensor) -> Tensor:
     """The gradient of the deployed output's margin."""
-    with evaluating(subject.model, subject.classifier), torch.enable_grad():
+    with torch.enable_grad():
         at = images.detach().clone().requires_grad_(True)
-        value = margin(logits_of(subject.model, at), labels)
-        return gradient_of(value.sum(), at, "The diagnostic").detach()
+        return gradient_of(margin(logits_of(subject.model, at), labels).sum(), at, "The diagnostic").detach()
+
+
+def score_slope(subject: Subject, images: Tensor) -> Tensor | None:
+    """The gradient of the detector's score; None where no detector decides."""
+    if subject.defense is None or not subject.defense.traits.detector:
+        return None
+    view = View(subject.defense, Level(subject.defense.grad_mode), "The diagnostic")
+    with torch.enable_grad():
+        at = images.detach().clone().requires_grad_(True)
+        return gradient_of(view.excess(view.evidence(at)).sum(), at, "The diagnostic").detach()
 
 
 def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnostic]:
@@ -138,59 +170,55 @@ def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnost
             Diagnostic("gradients-usable", "failed", says),
             Diagnostic("gradients-mislead", "not run", "There is no gradient to compare."),
         ]
-    rows = {"": usable(slope)}
+    fine = usable(slope)
+    rates = {"": float(fine.float().mean())}
     try:
-        rows |= dict(zip([SCORE], map(usable, slopes(subject, images, labels)[1:]), strict=False))
+        score = score_slope(subject, images)
     except AluError:
-        rows[SCORE] = torch.zeros(len(images), dtype=torch.bool)
-    least = min(float(row.float().mean()) for row in rows.values())
-    texts = [f"{100 * float(row.float().mean()):.0f} % of {len(images)} images{name}" for name, row in rows.items()]
-    first = Diagnostic(
-        "gradients-usable",
-        "passed" if least >= USABLE else "failed",
-        f"A gradient that is finite and not zero: {', '.join(texts)}.",
-    )
-    fine = rows[""]
+        score = torch.zeros_like(images)
+    if score is not None:
+        rates[" and of the score"] = float(usable(score).float().mean())
+    texts = ", ".join(f"{100 * rate:.0f} % of {len(images)} images{name}" for name, rate in rates.items())
+    says = f"A gradient that is finite and not zero: {texts}."
+    first = checked("gradients-usable", min(rates.values()) >= USABLE, says)
     return [first, _uphill(subject, images[fine], labels[fine], slope[fine])]
 
 
+@torch.no_grad()
 def _uphill(subject: Subject, images: Tensor, labels: Tensor, slope: Tensor) -> Diagnostic:
     if not len(images):
         return Diagnostic("gradients-mislead", "not run", "No image has a usable gradient.")
     step = slope.sign() * (1 / 255)
-    with torch.no_grad(), evaluating(subject.model, subject.classifier):
-        up = margin(logits_of(subject.model, (images + step).clamp(0, 1)), labels)
-        down = margin(logits_of(subject.model, (images - step).clamp(0, 1)), labels)
+    up, down = (margin(logits_of(subject.model, (images + by).clamp(0, 1)), labels) for by in (step, -step))
     rate = float((up > down).float().mean())
     says = (
         f"On {100 * rate:.0f} % of {len(images)} images the loss is higher one gray level along the gradient's sign "
         f"than one against it ({100 * UPHILL:.0f} % required)."
     )
-    return Diagnostic("gradients-mislead", "passed" if rate >= UPHILL else "failed", says)
+    return checked("gradients-mislead", rate >= UPHILL, says)
 
 
 def steadiness(subject: Subject, images: Tensor) -> list[Diagnostic]:
     """Whether answers depend on the batch, its order, a second call, the global random state, or on gradients."""
     first, second = output_of(subject, images), output_of(subject, images)
     random = not first.equals(second)
-    by_size, by_order = output_of(subject, images, batch_size=3), output_of(subject, images.flip(0)).flipped()
-    again = _compared("second-call", first, second, "in a second call", random)
+
+    def compared(id: str, other: Output, how: str) -> Diagnostic:
+        says = _difference(first, other, how)
+        if random and not first.equals(other):
+            return Diagnostic(id, "passed", f"{says} Outputs are random, so fresh draws are evaluated.")
+        return checked(id, first.equals(other), says)
+
+    again = compared("second-call", second, "in a second call")
     if random and not subject.declared.stochastic:
         again = Diagnostic("second-call", "failed", f"{again.says} It does not declare the trait `stochastic`.")
     return [
-        _compared("batch-size", first, by_size, "in batches of 3", random),
-        _compared("batch-order", first, by_order, "in the opposite order", random),
+        compared("batch-size", output_of(subject, images, batch_size=3), "in batches of 3"),
+        compared("batch-order", output_of(subject, images.flip(0)).flipped(), "in the opposite order"),
         again,
         _with_gradients(subject, images, first, random),
         reseeding(subject, images[:2]),
     ]
-
-
-def _compared(id: str, first: Output, other: Output, how: str, random: bool) -> Diagnostic:
-    says = _difference(first, other, how)
-    if not random or first.equals(other):
-        return Diagnostic(id, "passed" if first.equals(other) else "failed", says)
-    return Diagnostic(id, "passed", f"{says} Outputs are random, so fresh draws are evaluated.")
 
 
 def _difference(first: Output, other: Output, how: str) -> str:
@@ -203,14 +231,14 @@ def _with_gradients(subject: Subject, images: Tensor, first: Output, random: boo
     being attacked."""
 
     def again() -> Output:
-        with torch.enable_grad(), evaluating(subject.model, subject.classifier):
+        with torch.enable_grad():
             logits = logits_of(subject.model, images.detach().clone().requires_grad_(True)).detach()
         return Output(logits, first.accepted, first.score)
 
     other = again()
     how = "when gradients are requested"
     if not random:
-        return Diagnostic("gradients-on", "passed" if first.equals(other) else "failed", _difference(first, other, how))
+        return checked("gradients-on", first.equals(other), _difference(first, other, how))
     if other.equals(again()):
         return Diagnostic("gradients-on", "failed", f"Outputs are random, but become deterministic {how}.")
     return Diagnostic("gradients-on", "passed", f"Outputs are random, also {how}.")
@@ -232,20 +260,17 @@ def reseeding(subject: Subject, images: Tensor) -> Diagnostic:
 def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, attacked: Tensor) -> Diagnostic:
     """Whether random corners of the ball break as many images as the attack did, of those that are correct clean."""
     broken = torch.zeros(len(images), dtype=torch.bool, device=images.device)
-    with evaluating(subject.model, subject.classifier):
-        for draw in range(5):
-            stream = generator(draw, "noise as strong as an attack")
-            signs = torch.randint(0, 2, images.shape, generator=stream).to(images) * 2 - 1
-            corner = threat.project(images + threat.eps * signs, images)
-            broken |= fooled(subject.model, corner, labels)
-        correct = ~fooled(subject.model, images, labels)
-    by_noise, by_attack, count = int((broken & correct).sum()), int((attacked & correct).sum()), int(correct.sum())
+    for draw in range(5):
+        stream = generator(draw, "noise as strong as an attack")
+        signs = torch.randint(0, 2, images.shape, generator=stream).to(images) * 2 - 1
+        broken |= fooled(subject.model, threat.project(images + threat.eps * signs, images), labels)
+    correct = ~fooled(subject.model, images, labels)
+    by_noise, by_attack = int((broken & correct).sum()), int((attacked & correct).sum())
     says = (
-        f"Of {count} images that are answered correctly when clean, five random corners of the ball break {by_noise}, "
-        f"the gradient attack {by_attack}."
+        f"Of {int(correct.sum())} images that are answered correctly when clean, five random corners of the ball break "
+        f"{by_noise}, the gradient attack {by_attack}."
     )
-    weak = by_noise > 0 and by_noise >= by_attack
-    return Diagnostic("noise", "failed" if weak else "passed", says)
+    return checked("noise", by_noise == 0 or by_noise < by_attack, says)
 
 
 def restarts(
@@ -258,38 +283,54 @@ def restarts(
     """Whether more restarts ever lose an image that fewer had broken: an attack must keep its best."""
     says, most = [], 0
     for make in makers:
-        broken: list[Tensor] = []
-        for count in counts:
-            adversarial = make(count)(subject.model, images, labels)
-            with torch.no_grad(), evaluating(subject.model, subject.classifier):
-                broken.append(fooled(subject.model, adversarial, labels))
+        broken = [fooled(subject.model, make(count)(subject.model, images, labels), labels) for count in counts]
         lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken))
         texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in zip(counts, broken, strict=True))
         ending = f"; more restarts lost {lost} that fewer had broken" if lost else ""
         says.append(f"{type(make(1)).__name__}: {texts}{ending}.")
         most = max(most, lost)
-    text = f"Broken images of {len(images)} by number of restarts. {' '.join(says)}"
-    return Diagnostic("restarts", "failed" if most else "passed", text)
+    return checked("restarts", not most, f"Broken images of {len(images)} by number of restarts. {' '.join(says)}")
 
 
-@torch.no_grad()
-def refuse_unnormalised(logits: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> None:
-    """Stop where a usual normalisation makes a classifier far better: it lacks that normalisation, and would look weak
-    for a reason that has nothing to do with attacks."""
-    images, labels = images[:MOST], labels[:MOST]
-    if len(images) < FEWEST or images.shape[1] not in (1, 3):
-        return
-    plain = logits(images).argmax(1) == labels
-    for whose, (mean, deviation) in NORMALISATIONS.items():
-        statistics = [per_channel(values, images.shape[1]) for values in (mean, deviation)]
-        try:
-            normalised = logits(Normalize(*statistics).to(images.device)(images)).argmax(1) == labels
-        except Exception:  # a model that refuses such images expects plain ones
-            return
-        gained, lost = int((normalised & ~plain).sum()), int((plain & ~normalised).sum())
-        if gained - lost >= 0.1 * len(images) and sign_test(gained, lost) < 1e-3:
-            raise InputError(
-                f"The classifier is correct on {int(plain.sum())} of {len(images)} images as they are, in [0, 1], and "
-                f"on {int(normalised.sum())} with {whose} mean and deviation: it lacks its normalisation. Put it "
-                f"inside: torch.nn.Sequential(alu.models.Normalize({statistics[0]}, {statistics[1]}), classifier)."
-            )
+def _restarted(attack: GradientAttack, count: int) -> Attack:
+    """The same search with few steps in a small ball, where a restart can still make a difference."""
+    changed: Any = copy.copy(attack)
+    changed.threat = replace(attack.threat, eps=attack.threat.eps / 8)
+    changed.steps, changed.step_size, changed.restarts = 3, changed.threat.eps / 4, count
+    return changed  # type: ignore[no-any-return]
+
+
+def curve_attack(subject: Subject, threat: ThreatModel, eps: float, steps: int, seed: int, restarts: int = 1) -> Attack:
+    """The gradient attack that curves are measured with: margin PGD on what is deployed, by its cheapest gradient."""
+    settings: dict[str, Any] = {"norm": threat.norm, "eps": eps, "steps": steps, "seed": seed, "restarts": restarts}
+    if subject.defense is None:
+        return CWLinf(**settings)
+    first = levels(subject.defense)[:1]
+    if subject.defense.rule == "abstain":  # a flagged image is rejected, so the attack must avoid the detector
+        return Stealth(levels=first, weights=(), **settings)
+    return Direct(levels=first, **settings)
+
+
+def measure_curves(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, seed: int) -> dict[str, Any]:
+    """Raw curves, each point an attack of its own: correct answers against eps, steps and restarts."""
+
+    def correct(eps: float, steps: int, restarts: int = 1) -> Tensor:
+        attack = curve_attack(subject, threat, eps, steps, seed, restarts)
+        return ~fooled(subject.model, attack(subject.model, images, labels), labels)
+
+    def point(left: Tensor, attack: str, **at: float) -> dict[str, Any]:
+        return {**at, "right": int(left.sum()), "n": len(images), "attack": attack}
+
+    name = type(curve_attack(subject, threat, threat.eps, 20, seed)).__name__
+    large = LARGE if threat.norm == "Linf" else 8 * threat.eps
+    sizes = sorted({*(factor * threat.eps for factor in EPS_FACTORS), large})
+    by_size = {eps: correct(eps, 20) for eps in sizes}
+    usual = by_size[threat.eps]
+    by_steps = {steps: usual if steps == 20 else correct(threat.eps, steps) for steps in STEPS}
+    by_restarts = {1: usual, RESTARTS: correct(threat.eps, 20, RESTARTS)}
+    return {
+        "eps": [point(left, f"{name}-20", eps=eps) for eps, left in by_size.items()],
+        "steps": [point(left, name, steps=steps) for steps, left in by_steps.items()],
+        "restarts": [point(left, f"{name}-20", restarts=restarts) for restarts, left in by_restarts.items()],
+        "probed": [{"image": image, "broken": int(not left)} for image, left in enumerate(usual.tolist())],
+    }

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from alu.checked import read_checked, write_checked
 from alu.errors import StorageError
-from alu.storage import checksum
+from alu.evaluation import metrics
+from alu.evaluation.verdicts import sentences, text, verdicts
+from alu.storage import checksum, read_checked, write_json
 
 FORMAT = 1
+STATUSES = ("failed", "not run", "passed")
+"""What can come of a diagnostic, the worst first."""
 STORED = {"answers": "judged", "status": "verdict"}
 """Names in files of fields that have another name in code."""
-READ = {stored: name for name, stored in STORED.items()}
 
 
 @dataclass
@@ -67,10 +69,21 @@ class AttackRecord:
     failed: str = ""
     """Why it could not run."""
 
+    def extend(self, other: AttackRecord) -> None:
+        """Add the same attack on further images."""
+        self.answers.extend(other.answers)
+        self.distance += other.distance
+        self.whole = self.whole and other.whole
+        self.seconds += other.seconds
+        self.forwards += other.forwards
+        self.backwards += other.backwards
+        self.notes = list(dict.fromkeys([*self.notes, *other.notes]))
+        self.failed = self.failed or other.failed
+
 
 @dataclass
 class Diagnostic:
-    """One check of the evaluation itself: its status ("passed", "failed" or "not run"), and why."""
+    """One check of the evaluation itself: its status (one of STATUSES), and why."""
 
     id: str
     status: str
@@ -140,35 +153,25 @@ class Result:
         """How many images were attacked at once; None in results of older versions."""
         return self.dataset.get("block")
 
-    # The metrics know results, not the other way round: so they are imported where they are used.
-
     @property
     def clean_accuracy(self) -> float:
         """Share of clean images that are answered correctly."""
-        from alu.evaluation.metrics import clean
-
-        return clean(self).value
+        return metrics.clean(self).value
 
     @property
     def robust_accuracy(self) -> float:
         """Standard protocol: share of images answered correctly when clean and under every attack."""
-        from alu.evaluation.metrics import robust
-
-        return robust(self).value
+        return metrics.robust(self).value
 
     @property
     def resisted(self) -> float:
         """Standard protocol: share of images answered correctly or rejected, when clean and under every attack."""
-        from alu.evaluation.metrics import resisted
-
-        return resisted(self).value
+        return metrics.resisted(self).value
 
     @property
     def verdict(self) -> str:
         """Whether the defence helps compared with the bare classifier: a sentence for each attacker, the one who
         knows most first; empty for a bare model. `alu.evaluation.verdicts.verdicts` has the figures."""
-        from alu.evaluation.verdicts import sentences
-
         return "\n".join(sentences(self))
 
     def row(self) -> dict[str, str | int | float | bool | None]:
@@ -177,8 +180,6 @@ class Result:
         `verdict` is "helps", "harms" or "unclear" against an attacker who knows the defence, and None where that is
         not known; `bare_robust` is the robust accuracy of the classifier without the defence.
         """
-        from alu.evaluation.verdicts import verdicts
-
         adaptive = next((verdict for verdict in verdicts(self) if verdict.level == "adaptive"), None)
         return {
             "name": self.subject.get("name"), "dataset": self.dataset.get("name"), "split": self.dataset.get("split"),
@@ -191,23 +192,17 @@ class Result:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        from alu.evaluation.text import text
-
         return text(self)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values with their checksum, as a file holds them."""
-        plain = self._plain()
-        return {**plain, "checksum": checksum(plain)}
-
-    def _plain(self) -> dict[str, Any]:
         # Through JSON and back, as a reader will have it: tuples are lists there, and every key is a string.
         plain: dict[str, Any] = json.loads(json.dumps({"format": FORMAT, **to_plain(self)}, allow_nan=False))
-        return plain
+        return {**plain, "checksum": checksum(plain)}
 
     def save(self, path: Path | str) -> None:
         """Write the result as JSON; the file appears whole or not at all."""
-        write_checked(Path(path), self._plain())
+        write_json(Path(path), self.as_json())
 
     @staticmethod
     def load(path: Path | str) -> Result:
@@ -253,4 +248,5 @@ def record_from_plain(plain: dict[str, Any]) -> AttackRecord:
 
 
 def _renamed(plain: dict[str, Any]) -> dict[str, Any]:
-    return {READ.get(name, name): value for name, value in plain.items()}
+    names = {stored: name for name, stored in STORED.items()}
+    return {names.get(name, name): value for name, value in plain.items()}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,25 +16,29 @@ from torch import Tensor, nn
 
 from alu.attacks.copies import RESUBMISSIONS, redrawn
 from alu.attacks.goals import answered, logits_of
-from alu.check import check_classifier, logits_in
+from alu.check import check_classifier, evaluating, logits_in
 from alu.defense import Defense, batched_logits
 from alu.errors import InputError
-from alu.evaluation.result import Answers
+from alu.evaluation.result import Answers, AttackRecord
 from alu.models.cards import Card, bundled_name, weight_hash
-from alu.modes import evaluating
+from alu.models.normalize import CIFAR10, IMAGENET, Normalize, per_channel
 from alu.purifiers import Blur
 from alu.purifiers.base import Traits
+from alu.stats import sign_test
 
 TRIED = 16
 """How many images are tried before anything is measured."""
-
-
-@dataclass
-class Cost:
-    """Images that went forward and backward through the classifier."""
-
-    forwards: int = 0
-    backwards: int = 0
+PLAIN = (str, int, float, bool, type(None))
+CONTROL = Blur(sigma=0.5)
+"""The simplest purifier, for comparison."""
+NORMALISATIONS = {
+    "CIFAR-10's": CIFAR10,
+    "ImageNet's": IMAGENET,
+    "the usual 0.5": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+"""Means and deviations that networks are trained with."""
+MOST, FEWEST = 128, 32
+"""At most so many images are tried with each normalisation, and fewer than so many prove nothing."""
 
 
 class Subject:
@@ -45,7 +51,6 @@ class Subject:
         self.declared = self.defense.traits if self.defense is not None else Traits()
         self.traits = self.declared
         """The traits that decide which attacks are required: the declared ones, joined with those that are observed."""
-        self.control = Blur(sigma=0.5)
         if self.defense is not None and self.defense.detector is not None:
             self.defense.detector.require_calibration()
 
@@ -57,7 +62,8 @@ class Subject:
     @property
     def device(self) -> torch.device:
         """Where the model's weights are."""
-        return device_of(self.model)
+        parameter = next(iter(self.model.parameters()), None) if isinstance(self.model, nn.Module) else None
+        return torch.device("cpu") if parameter is None else parameter.device
 
     def logits(self, images: Tensor) -> Tensor:
         """The bare classifier's logits: what an oblivious attacker uses."""
@@ -84,7 +90,7 @@ class Subject:
             )
         few = images[:TRIED].to(self.device)
         classifier = self.model if self.defense is None else self.defense.logits
-        with evaluating(self.model, self.classifier):
+        with evaluating(self.model):
             return check_classifier(classifier, few, name, classes, self.name).shape[1]
 
     def _image_shape(self) -> tuple[int, ...]:
@@ -99,23 +105,36 @@ class Subject:
 
     def as_json(self) -> dict[str, Any]:
         """Plain facts that identify it."""
-        facts: dict[str, Any] = {
-            "name": self.name,
-            "traits": asdict(self.traits),
-            "classifier": described(self.classifier),
-        }
+        return {"name": self.name, "traits": asdict(self.traits), **self._parts}
+
+    @cached_property
+    def _parts(self) -> dict[str, Any]:
+        """The settings and hashes of what it is made of."""
+        facts: dict[str, Any] = {"classifier": described(self.classifier)}
         if isinstance(self.classifier, nn.Module):
             facts["classifier_sha256"] = weight_hash(self.classifier)
-        if self.defense is not None:
-            detector = self.defense.detector
-            facts |= {
-                "rule": self.defense.rule,
-                "reference": self.defense.reference,
-                "purifier": _purifier_facts(self.defense),
-                "detector": detector.description() if detector is not None else None,
-                "parts_sha256": _parts_hash(self.defense),
-            }
-        return facts
+        if self.defense is None:
+            return facts
+        purifier, detector = self.defense.purifier, self.defense.detector
+        hashed: Any
+        try:
+            settings = hashed = purifier.description()
+        except ValueError:
+            settings, hashed = {"name": type(purifier).__name__}, repr(purifier)
+        digest = hashlib.sha256(json.dumps([hashed, self.defense.grad_mode], sort_keys=True, default=repr).encode())
+        digest.update(weight_hash(purifier).encode())
+        for name, tensor in sorted(detector.state_dict().items()) if detector is not None else ():
+            if tensor.numel():
+                digest.update(f"{name} {tensor.tolist()}".encode())
+        return facts | {
+            "rule": self.defense.rule,
+            "reference": self.defense.reference,
+            # Without the VAE's inner architecture.
+            "purifier": {name: value for name, value in settings.items() if isinstance(value, PLAIN)},
+            "detector": detector.description() if detector is not None else None,
+            # Two defences that are fitted differently must not be confused.
+            "parts_sha256": digest.hexdigest(),
+        }
 
     def detector_facts(self) -> dict[str, Any]:
         """Name, threshold, false-alarm rate and number of calibration images; empty without a detector."""
@@ -131,34 +150,18 @@ class Subject:
     @torch.no_grad()
     def answers(self, images: Tensor, labels: Tensor, positions: Sequence[int]) -> Answers:
         """Fresh, hard answers to these images; a random subject is asked several times and its worst answer counts."""
-        if not len(images):
+        n = len(images)
+        if not n:
             return Answers()
-        answers = Answers(images=list(positions))
-        with evaluating(self.model, self.classifier):
+        with evaluating(self.model):
             if self.defense is None:
-                answers.answer = batched_logits(self.model, images).argmax(1).tolist()
-                answers.accepted, answers.flagged = [True] * len(images), [False] * len(images)
-                answers.score = [None] * len(images)
+                answer = batched_logits(self.model, images).argmax(1).tolist()
+                answers = Answers(list(positions), answer, [True] * n, [False] * n, [None] * n)
             else:
-                self._decide(self.defense, images, labels, answers)
-        if self.traits.stochastic:
-            self._resubmit(images, labels, answers)
+                answers = _decided(self.defense, images, labels, positions)
+            if self.traits.stochastic:
+                self._resubmit(images, labels, answers)
         return answers
-
-    def _decide(self, defense: Defense, images: Tensor, labels: Tensor, answers: Answers) -> None:
-        """The defence's decisions, and what the bare classifier, the purifier alone and a blur answer."""
-        decision = defense.decide(images)
-        answers.answer, answers.accepted = decision.label.tolist(), decision.accepted.tolist()
-        answers.flagged = decision.flagged.tolist()
-        answers.score = [None if score != score else round(score, 6) for score in decision.score.tolist()]  # noqa: PLR0124
-        before = decision.pre_logits if defense.reference == "input" else batched_logits(defense.logits, images)
-        answers.bare, answers.purified = before.argmax(1).tolist(), decision.post_logits.argmax(1).tolist()
-        answers.control = batched_logits(defense.logits, self.control(images)).argmax(1).tolist()
-        change = decision.post_logits - decision.pre_logits
-        own = change.gather(1, labels[:, None]).squeeze(1)
-        other = change.scatter(1, labels[:, None], float("-inf")).amax(1)
-        answers.rise_true = [round(value, 4) for value in own.tolist()]
-        answers.rise_other = [round(value, 4) for value in other.tolist()]
 
     def _resubmit(self, images: Tensor, labels: Tensor, answers: Answers) -> None:
         """Of all draws the worst outcome counts: wrong, else rejected, else correct."""
@@ -182,34 +185,48 @@ class Subject:
         answers.steady = (correct / RESUBMISSIONS).tolist()
 
     @contextmanager
-    def counted(self) -> Iterator[Cost]:
-        """Count what goes through the classifier inside the block; a plain callable cannot be counted."""
-        cost = Cost()
+    def counted(self, record: AttackRecord) -> Iterator[None]:
+        """Count the images that go through the classifier inside the block; a plain callable cannot be counted."""
         if not isinstance(self.classifier, nn.Module):
-            yield cost
+            yield
             return
 
         def backward(gradient: Tensor) -> None:
-            cost.backwards += len(gradient)
+            record.backwards += len(gradient)
 
         def forward(module: nn.Module, inputs: Any, output: Any) -> None:
             logits = logits_in(output)
             if isinstance(logits, Tensor):
-                cost.forwards += len(logits)
+                record.forwards += len(logits)
                 if logits.requires_grad:
                     logits.register_hook(backward)  # type: ignore[no-untyped-call]
 
         handle = self.classifier.register_forward_hook(forward)
         try:
-            yield cost
+            yield
         finally:
             handle.remove()
 
 
-def device_of(model: Any) -> torch.device:
-    """Where a model's weights are."""
-    parameter = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
-    return torch.device("cpu") if parameter is None else parameter.device
+def _decided(defense: Defense, images: Tensor, labels: Tensor, positions: Sequence[int]) -> Answers:
+    """The defence's decisions, and what the bare classifier, the purifier alone and a blur answer."""
+    decision = defense.decide(images)
+    before = decision.pre_logits if defense.reference == "input" else batched_logits(defense.logits, images)
+    change = decision.post_logits - decision.pre_logits
+    own = change.gather(1, labels[:, None]).squeeze(1)
+    other = change.scatter(1, labels[:, None], float("-inf")).amax(1)
+    return Answers(
+        images=list(positions),
+        answer=decision.label.tolist(),
+        accepted=decision.accepted.tolist(),
+        flagged=decision.flagged.tolist(),
+        score=[None if math.isnan(score) else round(score, 6) for score in decision.score.tolist()],
+        bare=before.argmax(1).tolist(),
+        purified=decision.post_logits.argmax(1).tolist(),
+        control=batched_logits(defense.logits, CONTROL(images)).argmax(1).tolist(),
+        rise_true=[round(value, 4) for value in own.tolist()],
+        rise_other=[round(value, 4) for value in other.tolist()],
+    )
 
 
 def described(model: Any) -> str:
@@ -222,24 +239,24 @@ def described(model: Any) -> str:
     return name or str(getattr(model, "__name__", type(model).__name__))
 
 
-def _purifier_facts(defense: Defense) -> dict[str, Any]:
-    """The purifier's settings, without the VAE's inner architecture."""
-    try:
-        facts = dict(defense.purifier.description())
-    except ValueError:
-        facts = {"name": type(defense.purifier).__name__}
-    return {key: value for key, value in facts.items() if isinstance(value, str | int | float | bool | type(None))}
-
-
-def _parts_hash(defense: Defense) -> str:
-    """SHA-256 of everything but the classifier: two defences that are fitted differently must not be confused."""
-    try:
-        about: Any = defense.purifier.description()
-    except ValueError:
-        about = repr(defense.purifier)
-    digest = hashlib.sha256(json.dumps([about, defense.grad_mode], sort_keys=True, default=repr).encode())
-    digest.update(weight_hash(defense.purifier).encode())
-    for name, tensor in sorted(defense.detector.state_dict().items()) if defense.detector is not None else ():
-        if tensor.numel():
-            digest.update(f"{name} {tensor.tolist()}".encode())
-    return digest.hexdigest()
+@torch.no_grad()
+def refuse_unnormalised(logits: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> None:
+    """Stop where a usual normalisation makes a classifier far better: it lacks that normalisation, and would look weak
+    for a reason that has nothing to do with attacks."""
+    images, labels = images[:MOST], labels[:MOST]
+    if len(images) < FEWEST or images.shape[1] not in (1, 3):
+        return
+    plain = logits(images).argmax(1) == labels
+    for whose, (mean, deviation) in NORMALISATIONS.items():
+        statistics = [per_channel(values, images.shape[1]) for values in (mean, deviation)]
+        try:
+            normalised = logits(Normalize(*statistics).to(images.device)(images)).argmax(1) == labels
+        except Exception:  # a model that refuses such images expects plain ones
+            return
+        gained, lost = int((normalised & ~plain).sum()), int((plain & ~normalised).sum())
+        if gained - lost >= 0.1 * len(images) and sign_test(gained, lost) < 1e-3:
+            raise InputError(
+                f"The classifier is correct on {int(plain.sum())} of {len(images)} images as they are, in [0, 1], and "
+                f"on {int(normalised.sum())} with {whose} mean and deviation: it lacks its normalisation. Put it "
+                f"inside: torch.nn.Sequential(alu.models.Normalize({statistics[0]}, {statistics[1]}), classifier)."
+            )

@@ -1,22 +1,27 @@
-"""Suites: which attacks are run on a subject, in which order, and which obligations of its traits they meet."""
+"""Suites: everything that is fixed before the first attack, which attacks are run on a subject in which order, and
+which obligations of its traits they meet."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from torch import Tensor, nn
 
 from alu import models
-from alu.attacks import BPDAEOT, FGSM, MIM, PGD, Attack, CWLinf
+from alu.attacks import APGDCE, APGDT, BPDAEOT, FGSM, MIM, PGD, Attack, AutoAttack, CWLinf, HopSkipJump, Square
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.base import DRAWS
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import smoothly_purified
+from alu.attacks.autoattack import DLR_CLASSES
 from alu.attacks.goals import Model
 from alu.data.dataset import Dataset
 from alu.defense import Defense
-from alu.errors import check_choice
 from alu.evaluation.subject import Subject
 from alu.models.cards import Card, weight_hash
 from alu.purifiers.base import Traits
@@ -27,19 +32,22 @@ Budget = Literal["quick", "standard", "full"]
 SUITES: tuple[Suite, ...] = get_args(Suite)
 BUDGETS = {"quick": 20, "standard": 40, "full": 100}
 """Gradient steps of an adaptive search."""
+GUIDES = 200
+"""How many of the first images serve as guides to attacks that imitate another class."""
 ELSEWHERE = "mim-20 elsewhere"
 NOT_ROBUST = 1.0
 """Percent: a network with less accuracy under PGD-20 was not trained to withstand attacks."""
-OBLIGATIONS = {
-    "white-box": "gradient attack on the deployed output",
-    "detector": "attack that aims at the detector",
-    "steps": "attack that follows the purifier's steps",
-    "no-gradient": "attack without gradients",
-    "transfer": "transfer attack from simpler or other models",
-    "draws": "gradients averaged over random draws",
-    "batch": "answer that is independent of the other images in its batch",
+OBLIGATIONS: dict[str, tuple[str, Callable[[Traits], bool]]] = {
+    "white-box": ("gradient attack on the deployed output", lambda traits: True),
+    "detector": ("attack that aims at the detector", lambda traits: traits.detector),
+    "steps": ("attack that follows the purifier's steps", lambda traits: traits.iterative),
+    "no-gradient": ("attack without gradients", lambda traits: traits.gradient != "exact"),
+    "transfer": ("transfer attack from simpler or other models", lambda traits: traits.gradient != "exact"),
+    "draws": ("gradients averaged over random draws", lambda traits: traits.stochastic),
+    # No attack can meet this one.
+    "batch": ("answer that is independent of the other images in its batch", lambda traits: traits.batch_dependent),
 }
-"""What traits require, as half-sentences after "no"."""
+"""What is required, as half-sentences after "no", and the traits that require it."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +65,33 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """Under which conditions subjects are attacked: the same for a defence and for its bare classifier."""
+class Evaluation:
+    """Everything that is fixed before the first attack. `prepare` builds it once, for `estimate` and for `run`."""
 
+    subject: Subject
+    dataset: Dataset
+    images: Tensor
+    """The data set's images on the subject's device, and their labels."""
+    labels: Tensor
     threat: ThreatModel
     suite: Suite
     budget: Budget
     seed: int
     block_size: int
     """How many images are attacked at once."""
-    guides: Tensor
-    """Images that attacks may imitate, and their labels."""
-    guide_labels: Tensor
+    provenance: dict[str, Any]
+    shard: tuple[int, int] = (0, 1)
     other_networks: tuple[Model, ...] = ()
     """Other networks for the same classes, whose adversarial images may transfer."""
-    classes: int = 10
+    extra: tuple[Entry, ...] = ()
+    """The user's own attacks."""
+    bare: Evaluation | None = None
+    """Of a defence: its classifier without it, under the same conditions."""
 
-    def __post_init__(self) -> None:
-        check_choice("suite", self.suite, SUITES)
-        check_choice("budget", self.budget, BUDGETS)
+    @cached_property
+    def attacks(self) -> tuple[Entry, ...]:
+        """All attacks in the order in which they are run."""
+        return (*entries(self), *self.extra)
 
     @property
     def steps(self) -> int:
@@ -85,95 +101,119 @@ class Conditions:
     @property
     def common(self) -> dict[str, Any]:
         """Settings that every attack shares."""
-        return {
-            "norm": self.threat.norm, "eps": self.threat.eps, "seed": self.seed, "batch_size": self.block_size,
+        threat = self.threat
+        return {"norm": threat.norm, "eps": threat.eps, "seed": self.seed, "batch_size": self.block_size}
+
+    @property
+    def blocks(self) -> list[int]:
+        """The blocks of this shard."""
+        count = -(-len(self.images) // self.block_size)
+        return list(range(count))[self.shard[0] :: self.shard[1]]
+
+    def positions(self, block: int) -> list[int]:
+        """The images of a block, as positions in the data set."""
+        return list(range(len(self.images)))[block * self.block_size : (block + 1) * self.block_size]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the images and labels themselves."""
+        digest = hashlib.sha256(self.images.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(self.labels.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that its outcomes depend on, as plain values."""
+        plain = {
+            "subject": self.subject.as_json(), "data set": {"name": self.dataset.name, "split": self.dataset.split},
+            "n": len(self.images), "images": self.fingerprint, "threat model": asdict(self.threat),
+            "suite": self.suite, "budget": self.budget, "seed": self.seed, "shard": self.shard,
+            "block_size": self.block_size,
+            "attacks": {entry.name: settings_of(entry.attack) for entry in self.attacks},
+            "version": {name: self.provenance[name] for name in ("alu", "commit", "torch")},
         }  # fmt: skip
+        restored: dict[str, Any] = json.loads(json.dumps(plain))  # as a file has them: tuples are lists there
+        return restored
 
 
-def entries(subject: Subject, conditions: Conditions) -> list[Entry]:
-    """The attacks, cheap ones first."""
-    random = _over_draws(conditions) if subject.traits.stochastic and conditions.suite == "adaptive" else []
-    if subject.defense is None:
-        return _on_model(subject, conditions) + random
-    chosen = _oblivious(subject, conditions)
-    if conditions.suite != "oblivious":
-        chosen += _surrogate(subject, conditions)
-    if conditions.suite == "adaptive":
-        chosen += _adaptive(subject, subject.defense, conditions)
-    return chosen + random
-
-
-def obliged(traits: Traits) -> list[str]:
-    """The obligations that traits create."""
-    names = ["white-box"]
-    if traits.detector:
-        names.append("detector")
-    if traits.iterative:
-        names.append("steps")
-    if traits.gradient != "exact":
-        names += ["no-gradient", "transfer"]
-    if traits.stochastic:
-        names.append("draws")
-    if traits.batch_dependent:
-        names.append("batch")  # which no attack can meet
-    return names
+def settings_of(attack: Any) -> dict[str, Any]:
+    """An attack's class and its plain settings."""
+    inner = getattr(attack, "attack", attack)
+    plain = (str, int, float, bool, type(None))
+    facts = {key: value for key, value in vars(inner).items() if isinstance(value, plain) and not key.startswith("_")}
+    return {"class": type(inner).__name__, **facts}
 
 
 def unmet(traits: Traits, run: list[Entry]) -> list[str]:
-    """Obligations that none of the attacks that ran meets, as half-sentences."""
+    """Obligations of these traits that none of the attacks that ran meets, as half-sentences."""
     met = {name for entry in run for name in entry.meets}
-    return [f"no {OBLIGATIONS[name]}" for name in obliged(traits) if name not in met]
+    return [f"no {what}" for name, (what, required) in OBLIGATIONS.items() if required(traits) and name not in met]
 
 
-def _oblivious(subject: Subject, conditions: Conditions) -> list[Entry]:
+def entries(evaluation: Evaluation) -> list[Entry]:
+    """The attacks of the suite, cheap ones first."""
+    subject, suite = evaluation.subject, evaluation.suite
+    if subject.defense is None:
+        chosen = _on_model(evaluation)
+    else:
+        chosen = _oblivious(evaluation)
+        if suite != "oblivious":
+            chosen += _surrogate(evaluation)
+        if suite == "adaptive":
+            chosen += _adaptive(evaluation, subject.defense)
+    if subject.traits.stochastic and suite == "adaptive":
+        attack = BPDAEOT(draws=10, steps=evaluation.steps, loss="margin", **evaluation.common)
+        chosen.append(Entry("bpda-eot", "adaptive", "BPDA averaged over 10 draws", attack, meets=("draws",)))
+    return chosen
+
+
+def _oblivious(evaluation: Evaluation) -> list[Entry]:
     """Attacks on the bare classifier; the defence is then evaluated on their images."""
+    common = evaluation.common
 
-    def on_bare(name: str, about: str, attack: Attack) -> Entry:
-        return Entry(name, "oblivious", about, OnAnother(subject.logits, attack), whole=True)
+    def entry(name: str, attack: Attack, about: str, source: Model = evaluation.subject.logits) -> Entry:
+        return Entry(name, "oblivious", about, OnAnother(source, attack), whole=True)
 
     chosen = [
-        on_bare("fgsm", "one step on the classifier", FGSM(**conditions.common)),
-        on_bare("pgd-20", "PGD-20 on the classifier", PGD(steps=20, **conditions.common)),
+        entry("fgsm", FGSM(**common), "one step on the classifier"),
+        entry("pgd-20", PGD(steps=20, **common), "PGD-20 on the classifier"),
     ]
-    for other in conditions.other_networks[:1]:
-        attack = OnAnother(other, MIM(steps=20, **conditions.common))
-        chosen.append(Entry(ELSEWHERE, "oblivious", "momentum PGD on another network", attack, whole=True))
-    if conditions.budget != "quick":
-        from alu.attacks.autoattack import AutoAttack
-
+    for other in evaluation.other_networks[:1]:
+        chosen.append(entry(ELSEWHERE, MIM(steps=20, **common), "momentum PGD on another network", other))
+    if evaluation.budget != "quick":
         chosen += [
-            on_bare("mim-20", "momentum PGD on the classifier", MIM(steps=20, **conditions.common)),
-            on_bare("cw-linf", "margin PGD on the classifier", CWLinf(steps=20, **conditions.common)),
-            on_bare("autoattack", "AutoAttack on the classifier", AutoAttack(**conditions.common)),
+            entry("mim-20", MIM(steps=20, **common), "momentum PGD on the classifier"),
+            entry("cw-linf", CWLinf(steps=20, **common), "margin PGD on the classifier"),
+            entry("autoattack", AutoAttack(**common), "AutoAttack on the classifier"),
         ]
     return chosen
 
 
-def _surrogate(subject: Subject, conditions: Conditions) -> list[Entry]:
+def _surrogate(evaluation: Evaluation) -> list[Entry]:
     """What the paper calls white-box: the gradient of f(D(E(x)))."""
-    reconstructed = smoothly_purified(subject.defense)
+    reconstructed, common = smoothly_purified(evaluation.subject.defense), evaluation.common
+
+    def entry(name: str, attack: Attack, about: str) -> Entry:
+        return Entry(name, "surrogate", about, OnAnother(reconstructed, attack), whole=True)
+
     about = "PGD-20 through encoder and decoder (for a filter, through the filter)"
-    pgd = OnAnother(reconstructed, PGD(steps=20, **conditions.common))
-    chosen = [Entry("surrogate pgd-20", "surrogate", about, pgd, whole=True)]
-    if conditions.budget != "quick":
-        margin = OnAnother(reconstructed, CWLinf(steps=20, **conditions.common))
+    chosen = [entry("surrogate pgd-20", PGD(steps=20, **common), about)]
+    if evaluation.budget != "quick":
         about = "margin PGD through encoder and decoder"
-        chosen.append(Entry("surrogate cw-linf", "surrogate", about, margin, whole=True))
+        chosen.append(entry("surrogate cw-linf", CWLinf(steps=20, **common), about))
     return chosen
 
 
-def _adaptive(subject: Subject, defense: Defense, conditions: Conditions) -> list[Entry]:
+def _adaptive(evaluation: Evaluation, defense: Defense) -> list[Entry]:
     """Everything that knows the defence; gradient searches before those that need none, so that masking shows."""
     # Where a flagged image is rejected, raising the score wins nothing.
     raising = ("detector",) if defense.rule == "alu" else ()
     purifier = defense.purifier
     following = ("steps",) if hasattr(purifier, "trajectory") or hasattr(purifier, "steps") else ()
     # Declared or observed: the gradient of a random answer is a mean.
-    draws = DRAWS[conditions.budget] if subject.traits.stochastic else None
-    same: dict[str, Any] = {"steps": conditions.steps, "budget": conditions.budget, "draws": draws, **conditions.common}
-    guides: dict[str, Any] = {"guides": conditions.guides, "guide_labels": conditions.guide_labels}
-
-    transfer = informed.Transfer(others=conditions.other_networks, **same)
+    draws = DRAWS[evaluation.budget] if evaluation.subject.traits.stochastic else None
+    same: dict[str, Any] = {"steps": evaluation.steps, "budget": evaluation.budget, "draws": draws, **evaluation.common}
+    guides: dict[str, Any] = {"guides": evaluation.images[:GUIDES], "guide_labels": evaluation.labels[:GUIDES]}
+    transfer = informed.Transfer(others=evaluation.other_networks, **same)
 
     def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
         return Entry(name, "adaptive", about, attack, meets=meets)
@@ -192,43 +232,32 @@ def _adaptive(subject: Subject, defense: Defense, conditions: Conditions) -> lis
     ]
 
 
-def _over_draws(conditions: Conditions) -> list[Entry]:
-    """For a random subject: gradients at the purified image, averaged over draws."""
-    attack = BPDAEOT(draws=10, steps=conditions.steps, loss="margin", **conditions.common)
-    return [Entry("bpda-eot", "adaptive", "BPDA averaged over 10 draws", attack, meets=("draws",))]
-
-
-def _on_model(subject: Subject, conditions: Conditions) -> list[Entry]:
+def _on_model(evaluation: Evaluation) -> list[Entry]:
     """The attacks on a model without a defence: the attacker knows all of it, so all of them are adaptive."""
-    from alu.attacks.autoattack import APGDCE, APGDT, DLR_CLASSES, AutoAttack, Square
-    from alu.attacks.decision_based import HopSkipJump
+    quick, steps, common = evaluation.budget == "quick", evaluation.steps, evaluation.common
+    random, exact = evaluation.subject.traits.stochastic, evaluation.subject.traits.gradient == "exact"
+    drawn: dict[str, Any] = {"draws": DRAWS[evaluation.budget] if random else 1, **common}
 
-    quick, steps, common = conditions.budget == "quick", conditions.steps, conditions.common
-    random, exact = subject.traits.stochastic, subject.traits.gradient == "exact"
-    drawn: dict[str, Any] = {"draws": DRAWS[conditions.budget] if random else 1, **common}
-
-    def entry(name: str, about: str, attack: Attack, *meets: str) -> Entry:
+    def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
         return Entry(name, "adaptive", about, attack, whole=name == "pgd-20", meets=meets)
 
     chosen = [
-        entry("pgd-20", "PGD-20", PGD(steps=20, **common), "white-box"),
-        entry("cw-linf", "margin PGD", CWLinf(steps=steps, **common), "white-box"),
+        entry("pgd-20", PGD(steps=20, **common), "PGD-20", "white-box"),
+        entry("cw-linf", CWLinf(steps=steps, **common), "margin PGD", "white-box"),
     ]
-    if conditions.suite != "adaptive":
+    if evaluation.suite != "adaptive":
         return chosen
-    chosen.append(entry("apgd-ce", "APGD on the cross-entropy", APGDCE(steps=steps, **drawn), "white-box"))
-    if conditions.classes >= DLR_CLASSES["apgd-t"]:
-        chosen.append(entry("apgd-t", "targeted APGD", APGDT(steps=steps, **drawn), "white-box"))
-    if not quick and random:
-        chosen.append(entry("autoattack", "AutoAttack", AutoAttack(version="rand", **common), "white-box"))
-    elif not quick:
-        attack = AutoAttack(version="standard", **common)
-        chosen.append(entry("autoattack", "AutoAttack", attack, "white-box", "no-gradient"))
+    chosen.append(entry("apgd-ce", APGDCE(steps=steps, **drawn), "APGD on the cross-entropy", "white-box"))
+    if len(evaluation.dataset.classes) >= DLR_CLASSES["apgd-t"]:
+        chosen.append(entry("apgd-t", APGDT(steps=steps, **drawn), "targeted APGD", "white-box"))
+    if not quick:
+        attack = AutoAttack(version="rand" if random else "standard", **common)
+        chosen.append(entry("autoattack", attack, "AutoAttack", "white-box", *([] if random else ["no-gradient"])))
     # AutoAttack has a Square of its own, but not its version for random models, and none where it cannot run.
     if quick or random or not exact:
-        chosen.append(entry("square", "Square", Square(queries=500 if quick else 5_000, **common), "no-gradient"))
+        chosen.append(entry("square", Square(queries=500 if quick else 5_000, **common), "Square", "no-gradient"))
     if not quick and not exact:
-        chosen.append(entry("hopskipjump", "a hard-label search", HopSkipJump(**common), "no-gradient"))
+        chosen.append(entry("hopskipjump", HopSkipJump(**common), "a hard-label search", "no-gradient"))
     return chosen
 
 

@@ -1,13 +1,18 @@
-"""Verdicts: whether a defence helps, harms, or makes no clear difference to the bare classifier. No torch here."""
+"""A result in words: whether the defence helps compared with the bare classifier, and what `print(result)` shows.
+
+No torch here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from alu.evaluation import metrics
-from alu.evaluation.result import Answers, AttackRecord, Result
 from alu.stats import Share, sign_test
+
+if TYPE_CHECKING:
+    from alu.evaluation.result import Answers, AttackRecord, Result
 
 SIGNIFICANT = 0.05
 """Below this p-value two figures differ."""
@@ -23,8 +28,8 @@ WHAT = {
     "harms": "this defence makes things worse",
     "unclear": "this defence cannot be told apart from no defence",
 }
-Formatter = Callable[[str, float, str], str]
-"""Name, value and text of a figure -> how it is written, for pages that mark their figures."""
+Number = tuple[str, float, str]
+"""Name, value and text of a figure in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -60,69 +65,21 @@ def verdicts(result: Result) -> list[Verdict]:
     """
     if not result.clean.bare:
         return []
-    return [
-        _verdict(result, level)
-        for level in WHO
-        if level == "clean" or (_ran(result, level) and (level != "adaptive" or result.bare is not None))
-    ]
-
-
-def sentence(verdict: Verdict, formatted: Formatter = lambda name, value, text: text) -> str:
-    """A verdict in words, its figures written by `formatted`."""
-
-    def percent(name: str, share: Share, at_most: bool = False) -> str:
-        return ("at most " if at_most else "") + formatted(name, share.value, f"{100 * share.value:.1f} %")
-
-    attacked, rejects = verdict.level != "clean", verdict.rejected is not None
-    counting = ", counting rejected images as kept" if attacked and rejects else ""
-    bare = percent("bare", verdict.bare, verdict.at_most[1])
-    defended = percent("defended", verdict.defended, verdict.at_most[0])
-    n = formatted("n", verdict.bare.n, str(verdict.bare.n))
-    p = formatted("p", verdict.p, f"= {verdict.p:.3f}" if verdict.p >= 0.001 else "< 0.001")
-    words = (
-        f"{WHO[verdict.level]}, {WHAT[verdict.verdict]}{counting}: bare {bare}, defended {defended} (n = {n}, p {p})."
-    )
-    if attacked and rejects:
-        words += f" Correct answers only: defended {percent('right', verdict.right)}."
-    if verdict.rejected is not None:
-        words += f" Clean images rejected: {percent('rejected', verdict.rejected)}."
-    return words
-
-
-def sentences(result: Result, write: Callable[[Verdict], str] = sentence) -> list[str]:
-    """All verdicts in words, each written by `write`."""
-    lines = [write(verdict) for verdict in verdicts(result)]
-    if lines and result.bare is None and _ran(result, "adaptive"):
-        unknown = "it is not known whether this defence helps: the bare classifier was not attacked by itself."
-        lines.insert(0, f"{WHO['adaptive']}, {unknown}")
-    return lines
-
-
-def bare_kept(result: Result, level: str) -> set[int]:
-    """Images that the bare classifier answers correctly, clean and under every attack that this attacker has on it."""
-    kept = _correct(result, result.clean)
-    if level != "clean":
-        for record in _records(result, ("oblivious",)):
-            kept -= set(record.answers.images) - _correct(result, record.answers)
-    if level == "adaptive" and result.bare is not None:
-        kept &= {image for image, value in metrics.worst(result.bare).items() if value == metrics.CORRECT}
-    return kept
-
-
-def bare_share(result: Result) -> tuple[Share, bool]:
-    """The share of `bare_kept` under every attack on the bare classifier, and whether that is an upper bound."""
-    kept = bare_kept(result, "adaptive")
-    return Share(len(kept), len(result.labels)), _bare_bound(result, "adaptive", kept)
+    known = [level for level in metrics.LEVELS if metrics.ran(result, (level,))]
+    if result.bare is None:
+        known = [level for level in known if level != "adaptive"]
+    return [_verdict(result, level) for level in WHO if level in (*known, "clean")]
 
 
 def _verdict(result: Result, level: str) -> Verdict:
     names = metrics.LEVELS.get(level, ())
     by_image = metrics.worst(result, names)
     right = {image for image, value in by_image.items() if value == metrics.CORRECT}
+    every = (result.clean, *(record.answers for record in result.attacks))
+    rejects = result.subject.get("rule") == "abstain" or any(not all(answers.accepted) for answers in every)
     # A rejected image is a loss if it is clean, and kept if it is attacked.
-    rejects = _rejects(result)
     kept = {image for image, value in by_image.items() if value != metrics.WRONG} if rejects and names else right
-    bare, n = bare_kept(result, level), len(by_image)
+    bare, n = _bare_kept(result, level), len(by_image)
     only_defended, only_bare = len(kept - bare), len(bare - kept)
     p = sign_test(only_defended, only_bare)
     word = "unclear" if p >= SIGNIFICANT else "helps" if only_defended > only_bare else "harms"
@@ -137,35 +94,188 @@ def _verdict(result: Result, level: str) -> Verdict:
     )  # fmt: skip
 
 
+def bare_share(result: Result) -> tuple[Share, bool]:
+    """What the bare classifier keeps under every attack on it, and whether that is an upper bound."""
+    kept = _bare_kept(result, "adaptive")
+    return Share(len(kept), len(result.labels)), _bare_bound(result, "adaptive", kept)
+
+
+def _bare_kept(result: Result, level: str) -> set[int]:
+    """Images that the bare classifier answers correctly, clean and under every attack that this attacker has on it."""
+
+    def correct(answers: Answers) -> set[int]:
+        pairs = zip(answers.images, answers.bare, strict=True)
+        return {image for image, answer in pairs if answer == result.labels[image]}
+
+    kept = correct(result.clean)
+    if level != "clean":
+        for record in metrics.ran(result, ("oblivious",)):
+            kept -= set(record.answers.images) - correct(record.answers)
+    if level == "adaptive" and result.bare is not None:
+        kept &= {image for image, value in metrics.worst(result.bare).items() if value == metrics.CORRECT}
+    return kept
+
+
 def _bare_bound(result: Result, level: str, kept: set[int]) -> bool:
     """Whether an attack was not run on an image that is kept, or a required attack is missing."""
     if level == "clean":
         return False
-    missed = any(not kept <= set(record.answers.images) for record in _records(result, ("oblivious",)))
+    missed = any(not kept <= set(record.answers.images) for record in metrics.ran(result, ("oblivious",)))
     if level != "adaptive" or result.bare is None:
         return missed
     return missed or not result.bare.complete or metrics.bound_only(result.bare, metrics.LEVELS["adaptive"])
 
 
-def _correct(result: Result, answers: Answers) -> set[int]:
-    """Images that the bare classifier answers correctly."""
-    pairs = zip(answers.images, answers.bare, strict=True)
-    return {image for image, answer in pairs if answer == result.labels[image]}
+def sentence_parts(verdict: Verdict) -> list[str | Number]:
+    """A verdict in words, with its figures apart for pages that mark them."""
+
+    def percent(name: str, share: Share, at_most: bool = False) -> list[str | Number]:
+        return ["at most " if at_most else "", (name, share.value, f"{100 * share.value:.1f} %")]
+
+    attacked, rejects = verdict.level != "clean", verdict.rejected is not None
+    counting = ", counting rejected images as kept" if attacked and rejects else ""
+    p_value = f"= {verdict.p:.3f}" if verdict.p >= 0.001 else "< 0.001"
+    parts = [
+        f"{WHO[verdict.level]}, {WHAT[verdict.verdict]}{counting}: bare ",
+        *percent("bare", verdict.bare, verdict.at_most[1]), ", defended ",
+        *percent("defended", verdict.defended, verdict.at_most[0]), " (n = ",
+        ("n", verdict.bare.n, str(verdict.bare.n)), ", p ", ("p", verdict.p, p_value), ").",
+    ]  # fmt: skip
+    if attacked and rejects:
+        parts += [" Correct answers only: defended ", *percent("right", verdict.right), "."]
+    if verdict.rejected is not None:
+        parts += [" Clean images rejected: ", *percent("rejected", verdict.rejected), "."]
+    return parts
 
 
-def _records(result: Result, names: tuple[str, ...]) -> list[AttackRecord]:
-    """Attacks of these levels that ran."""
-    return [
-        record
-        for record in result.attacks
-        if record.knowledge in names and not (record.failed and not record.answers.images)
+def sentence(verdict: Verdict) -> str:
+    """A verdict in words."""
+    return "".join(part if isinstance(part, str) else part[2] for part in sentence_parts(verdict))
+
+
+def unknown(result: Result) -> list[str]:
+    """What cannot be decided, in a sentence, if the bare classifier was not attacked by itself."""
+    if result.bare is not None or not result.clean.bare or not metrics.ran(result, ("adaptive",)):
+        return []
+    why = "it is not known whether this defence helps: the bare classifier was not attacked by itself."
+    return [f"{WHO['adaptive']}, {why}"]
+
+
+def sentences(result: Result) -> list[str]:
+    """All verdicts in words."""
+    return [*unknown(result), *map(sentence, verdicts(result))]
+
+
+def text(result: Result) -> str:
+    """The verdict first; then both protocols, every attack, and what the evaluation checked about itself.
+
+    The very first line says if the result is partial.
+    """
+    verdict = sentences(result)
+    if verdict and (short := stamps(result, why=False)):
+        verdict[0] = f"{', '.join(short)}: {verdict[0]}"
+    head = "attack (knowledge)                    images  broken  paper protocol: correct    flagged"
+    attacks = [head, *(_attack(result, record) for record in result.attacks)]
+    origin = result.provenance
+    return "\n".join([
+        *verdict, headline(result), "", *_accuracies(result), "", *attacks, "", *_diagnostics(result),
+        f"n = {len(result.labels)}, seed {origin['seed']}, commit {origin['commit']}, alu {origin['alu']}",
+    ])  # fmt: skip
+
+
+def headline(result: Result) -> str:
+    """What was evaluated, and what the result lacks."""
+    return ": ".join([*stamps(result), title(result)])
+
+
+def title(result: Result) -> str:
+    """What was evaluated: subject, images, threat model, suite and budget."""
+    dataset = result.dataset
+    return f"{result.subject['name']} on {dataset['name']}/{dataset['split']}, {setting(result)}"
+
+
+def setting(result: Result) -> str:
+    """How it was attacked: threat model, suite and budget."""
+    norm, eps = result.threat["norm"], result.threat["eps"]
+    return f"{norm} eps {eps_text(eps, norm)}, suite {result.suite}, budget {result.budget}"
+
+
+def stamps(result: Result, why: bool = True) -> list[str]:
+    """INCOMPLETE if required attacks are missing, SHARD if it is one part of several; empty for a whole result."""
+    part, parts = result.shard
+    reasons = f" ({'; '.join(result.unmet)})" if why else ""
+    incomplete = [f"INCOMPLETE{reasons}"] if result.unmet else []
+    return incomplete + ([f"SHARD {part + 1} OF {parts}"] if parts > 1 else [])
+
+
+def eps_text(eps: float, norm: str = "Linf") -> str:
+    """8/255 where eps is a whole or half number of gray levels, else the number; in L2 always the number."""
+    levels = eps * 255
+    if norm != "Linf":
+        return f"{eps:g}"
+    return f"{round(levels * 2) / 2:g}/255" if abs(levels * 2 - round(levels * 2)) < 1e-6 else f"{eps:g}"
+
+
+def _accuracies(result: Result) -> list[str]:
+    robust, resisted = metrics.robust(result), metrics.resisted(result)
+    lines = [
+        f"clean accuracy            {metrics.clean(result)}",
+        f"robust accuracy           {robust}   standard protocol: correct when clean and under every attack",
     ]
+    for level, names in list(metrics.LEVELS.items())[:-1]:
+        if any(record.knowledge == level for record in result.attacks):
+            bound = "at most " if metrics.bound_only(result, names) else ""
+            lines.append(f"  {level + ' attacker':23} {bound}{metrics.robust(result, names)}")
+    if result.bare is not None:
+        bare, at_most = bare_share(result)
+        attacks = ", ".join(record.name for record in result.bare.attacks if not record.failed)
+        lines.append(
+            f"bare classifier           {'at most ' if at_most else ''}{bare}   under its own attacks: {attacks}"
+        )
+    if any(not accepted for accepted in result.clean.accepted) or resisted.count != robust.count:
+        lines.append(
+            f"resisted                  {resisted}   correct or rejected; clean images rejected: "
+            f"{metrics.rejected_clean(result)}"
+        )
+    means = metrics.over_draws(result)
+    if means is not None:
+        clean, attacked = (f"{100 * mean:.1f} %" for mean in means)
+        # At most: an image that one draw gets wrong counts as broken, and is attacked no further.
+        lines.append(
+            f"mean over draws           clean {clean}, robust at most {attacked}; above, the worst of ten draws counts"
+        )
+    return lines + _harmless(result)
 
 
-def _ran(result: Result, level: str) -> bool:
-    return bool(_records(result, (level,)))
+def _harmless(result: Result) -> list[str]:
+    """The harmless change that costs most correct answers compared with the bare classifier."""
+    rows = [row for row in result.detection.get("harmless") or [] if "bare" in row and row["n"]]
+    if not rows:
+        return []
+    row = max(rows, key=lambda row: (row["bare"] - row["right"]) / row["n"])
+    if row["bare"] <= row["right"]:
+        return ["harmless changes          none costs correct answers compared with the bare classifier"]
+    bare, deployed = (f"{100 * row[name] / row['n']:.1f} %" for name in ("bare", "right"))
+    strong = "" if row.get("moderate", True) else " (strong)"
+    words = f"{row['change']}{strong} costs most: bare {bare}, deployed {deployed} (n = {row['n']})"
+    return [f"harmless changes          {words}"]
 
 
-def _rejects(result: Result) -> bool:
-    every = (result.clean, *(record.answers for record in result.attacks))
-    return result.subject.get("rule") == "abstain" or any(not all(answers.accepted) for answers in every)
+def _attack(result: Result, record: AttackRecord) -> str:
+    name = f"{record.name} ({record.knowledge})"
+    if record.failed:
+        return f"{name:36}  could not run: {record.failed}"
+    correct = metrics.paper(result, record)
+    flags = metrics.flagged(record.answers) if metrics.scores(record.answers) else None
+    return (
+        f"{name:36} {len(record.answers.images):7d} {metrics.broken(result, record):7d}  "
+        f"{'' if correct is None else str(correct):25}  {'' if flags is None else f'{100 * flags.value:.0f} %'}"
+    )
+
+
+def _diagnostics(result: Result) -> list[str]:
+    items = result.diagnostics
+    lines = [f"diagnostic {item.id}: {item.status}. {item.says}" for item in items if item.status != "passed"]
+    if not items and result.shard[0]:
+        return ["Diagnostics are run with shard 1."]
+    return [*lines, f"{sum(item.status == 'passed' for item in items)} of {len(items)} diagnostics passed."]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from alu.paper import each_attack, store, threats
+from alu.paper import adaptive, store, threats
 from alu.paper.base import EPS, Cell, Experiment, ImageSet, Sizes, System, Tensor, Workbench
-from alu.paper.claims import Verdict, at_most, best_reading, better, by_attacker, claim, every
+from alu.paper.claims import Verdict, at_most, best_case, better, by_attacker, claim, every
 from alu.paper.store import ALU_READINGS, Column, Measured, MissingCellError, Reading, Results, digits, ones, select
 from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
 
@@ -124,7 +124,7 @@ def view(results: Results) -> list[Panel]:
         panels += dot_chart(title, [dot(name, ones(digits), colour) for name, digits, colour in rows])
         listed += [[f"{title.partition(':')[0]} {name}", percent(digits)] for name, digits, _ in rows]
     title = "E1 to E5: PGD-20 on f, input reading (paper protocol)"
-    return [*panels, Table(title, ["", "percent"], listed, folded=True)] if listed else [Table.empty(title)]
+    return [*panels, Table(title, ["", "percent"], listed, folded=True)]
 
 
 def _figures(results: Results) -> dict[str, Rows]:
@@ -190,8 +190,7 @@ def above_clean(results: Results) -> Verdict:
         clean, attacked = (split[kind][reading]["alu"] for kind in ("clean", "attacked"))
         through = results.need(threats.Key(reading, threats.SURROGATE))["attacked"]
         unharmed, decoy = (
-            results.need(each_attack.Key("cifar10-vae", reading, name))["outcome"]
-            for name in (each_attack.CLEAN, "Decoy")
+            results.need(adaptive.Key("cifar10-vae", reading, name))["outcome"] for name in (adaptive.CLEAN, "Decoy")
         )
         statuses[reading] = by_attacker([better(decoy, unharmed)], [better(attacked, clean)])
         figures.append(
@@ -199,7 +198,7 @@ def above_clean(results: Results) -> Verdict:
             f"{percent(through)}, decoy, which knows the rule, {percent(decoy)}"
         )
     rule = "To hold: right more often attacked than clean, by the sign test. Against all attackers: also under decoy."
-    return best_reading(statuses, figures, rule)
+    return best_case(statuses, figures, rule)
 
 
 @claim("hard samples explain adversarial > clean", "It is right where the classifier partially recognises a sample.")
@@ -227,8 +226,5 @@ EXPERIMENT = Experiment(
     sizes={"calibration": (2_500, 200), "n": (500, 40), "probe": (1_500, 200), "enlarged": (4, 4)},
     differs="Not in the paper.",
     why="500 test images come with the package.",
-    claims=(
-        above_clean,
-        hard_samples,
-    ),
+    claims=(above_clean, hard_samples),
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:  # names for annotations: the real ones need torch, which showing does without
     Tensor = ImageSet = Workbench = Any
 
-__all__ = ["EPS", "SUITE", "Cell", "Experiment", "ImageSet", "Sizes", "System", "Tensor", "Workbench"]
+__all__ = ["ImageSet", "Tensor", "Workbench"]  # for type checkers, with all that is defined here
 Sizes = dict[str, int]
 """How many images, steps and so on, by name."""
 EPS = 8 / 255
@@ -28,7 +28,7 @@ SUITE = 2
 
 @dataclass(frozen=True)
 class System:
-    """A bundled classifier behind a purifier, by their names; "cifar10-vae@5" takes 5 latent steps, 20 if unsaid."""
+    """A bundled classifier behind a purifier, by their names; "cifar10-vae@5" takes 5 latent steps, others take 20."""
 
     classifier: str
     purifier: str

@@ -6,7 +6,7 @@ from alu.paper import store
 from alu.paper.base import EPS, SUITE, Cell, Experiment, Sizes, System, Workbench
 from alu.paper.claims import FAILS, Verdict, at_least, at_most, claim, every
 from alu.paper.store import ALU_READINGS, Measured, Reading, Results, both, digits, incomplete, ones, outcomes, select
-from alu.paper.views import Panel, Table, percent
+from alu.paper.views import Panel, Row, percent, protocols
 
 SYSTEMS = {
     "plug-in": System("cifar10-standard", "cifar10-vae"),
@@ -31,9 +31,6 @@ class Key(store.Key, experiment="bpda"):
     system: str
     reading: Reading
     column: str
-
-    def __str__(self) -> str:
-        return f"{self.system}, {self.reading}/{self.column}"
 
 
 def cells(sizes: Sizes) -> list[Cell[Key]]:
@@ -68,7 +65,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
 def standing(results: Results, system: str, reading: Reading) -> str:
     """Standard protocol: images that stand under the adaptive suite and the experiment's own attacks."""
     cells = [results.get(Key(system, reading, column)) for column in COLUMNS]
-    return store.standing(results.need(Key(system, reading, ADAPTIVE)), (cell["outcome"] for cell in cells if cell))
+    return store.standing(results.need(Key(system, reading, ADAPTIVE)), cells, "outcome")
 
 
 IDENTITY = (
@@ -79,29 +76,13 @@ IDENTITY = (
 
 def view(results: Results) -> list[Panel]:
     """Each system under each attack, in both protocols."""
-    rows, strict = [], []
-    for system, reading in SUBJECTS:
-        name = f"{system}, {reading}"
-        cells = [results.get(Key(system, reading, column)) for column in COLUMNS]
-        union = results.get(Key(system, reading, ADAPTIVE))
-        if cells[0]:
-            clean = cells[0]["outcome"]
-            rows.append([name, *(percent(cell["outcome"]) if cell else "–" for cell in cells)])
-            kept = [percent(both(clean, cell["outcome"])) if cell else "–" for cell in cells]
-            together = percent(standing(results, system, reading)) + incomplete(union) if union else "–"
-            strict.append([name, *kept, together])
-        elif results.record(Key(system, reading, CLEAN)):
-            why = results.why_empty(Key(system, reading, CLEAN))
-            rows.append([name, why])
-            strict.append([name, why])
-    if not rows:
-        return [Table.empty("Right answers, percent")]
-    header = ["system, reading", *COLUMNS.values()]
-    title = "Right clean and right attacked, percent (standard protocol)"
-    return [
-        Table("Right answers, percent (paper protocol)", header, rows, IDENTITY),
-        Table(title, [*header, "every attack together"], strict),
-    ]
+    rows = []
+    for subject in SUBJECTS:
+        cells = [results.get(Key(*subject, column)) for column in COLUMNS]
+        union, clean = results.get(Key(*subject, ADAPTIVE)), Key(*subject, CLEAN)
+        if results.record(clean):
+            rows.append(Row(", ".join(subject), cells, ("outcome",), union, why=results.why_empty(clean)))
+    return protocols("CIFAR-10", COLUMNS.values(), rows, IDENTITY)
 
 
 WAYS = {

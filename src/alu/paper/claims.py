@@ -6,6 +6,7 @@ answers on the same images are compared by the sign test. In between there are t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -68,6 +69,11 @@ class Claim:
     def __call__(self, results: Results) -> Verdict:
         """The verdict, if all cells are there."""
         return self.decide(results)
+
+    @property
+    def anchor(self) -> str:
+        """Where it stands on the page."""
+        return "claim-" + re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
     def verdict(self, results: Results, experiment: str) -> Verdict:
         """The verdict, or that cells are missing; `experiment` is the one that the claim belongs to."""
@@ -138,17 +144,9 @@ def by_attacker(adaptive: Iterable[Finding], oblivious: Iterable[Finding]) -> St
     return every([*adaptive, *oblivious], otherwise=every(oblivious, OBLIVIOUS))
 
 
-def best_reading(statuses: Mapping[Reading, Status], figures: Sequence[str], rule: str) -> Verdict:
-    """The verdict of the reading in which a claim fares best; it is named where the other says otherwise."""
-    return _best(dict(statuses), "In the {} reading only", figures, rule)
-
-
-def best_classifier(statuses: Mapping[str, Status], figures: Sequence[str], rule: str) -> Verdict:
-    """The verdict of the classifier on which a claim fares best; it is named where another says otherwise."""
-    return _best(dict(statuses), "On {} only", figures, rule)
-
-
-def _best(statuses: dict[Any, Status], limit: str, figures: Sequence[str], rule: str) -> Verdict:
+def best_case(statuses: Mapping[Any, Status], figures: Sequence[str], rule: str) -> Verdict:
+    """The verdict of the reading or classifier on which a claim fares best, named if another says otherwise."""
     best = min(statuses.values(), key=(HOLDS, OBLIVIOUS, FEW, FAILS).index)
     cases = [case for case, status in statuses.items() if status == best]
+    limit = "In the {} reading only" if isinstance(cases[0], Reading) else "On {} only"
     return Verdict(best, figures, rule, "" if len(cases) == len(statuses) else limit.format(" and ".join(cases)))

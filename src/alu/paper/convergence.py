@@ -4,13 +4,13 @@ right way?"""
 from __future__ import annotations
 
 from alu.paper import store
-from alu.paper.base import Cell, Experiment, Sizes, System, Tensor, Workbench
+from alu.paper.base import Cell, Experiment, System, Tensor, Workbench
 from alu.paper.claims import OBLIVIOUS, Verdict, at_least, claim, every
 from alu.paper.iterations import COUNTS
 from alu.paper.store import Column, Measured, Results
-from alu.paper.views import Colour, Panel, Table, side_by_side
+from alu.paper.views import Colour, Panel, Table, curve
 from alu.report.axes import Axes, linear, steps
-from alu.report.charts import Line, Mark, chart, lines
+from alu.report.charts import Chart, Line, lines
 from alu.stats import Estimate, mean, mean_difference
 
 SYSTEM = System("cifar10-standard", "cifar10-vae")
@@ -24,11 +24,6 @@ class Key(store.Key, experiment="convergence"):
 
 
 KEYS = {Key(Column.PGD_ON_F): Colour.BLUE, Key(Column.PGD_ON_VAE): Colour.RED}
-
-
-def cells(sizes: Sizes) -> list[Cell[Key]]:
-    """One cell for each way to attack."""
-    return [Cell(key, SYSTEM.needs) for key in KEYS]
 
 
 def measure(bench: Workbench, key: Key) -> Measured:
@@ -49,9 +44,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
     rows: dict[str, dict[str, list[float]]] = {
         str(count): {TO_CLEAN: [], TO_ATTACKED: [], COSINE: []} for count in counts
     }
-    for start in range(0, len(images), 100):
-        bench.watch(f"Convergence, {key}", start, len(images))
-        part = slice(start, start + 100)
+    for part in bench.batches(f"Convergence, {key}", images):
         outputs = purifier.outputs(images.images[part], counts)
         for row, output in zip(rows.values(), outputs, strict=True):
             guess = batched_logits(classifier, output) - before[part]
@@ -73,14 +66,14 @@ Row = tuple[int, dict[str, Estimate]]
 
 def view(results: Results) -> list[Panel]:
     """Distances and cosine by N: a chart for each kind of attack, one for the cosines, and all of it as tables."""
-    drawn: list[str] = []
+    drawn: list[Chart] = []
     tables: list[Panel] = []
     cosines: list[Line] = []
     for key, measured in results.measured(KEYS):
         rows = [(int(at), {name: mean(each) for name, each in row.items()}) for at, row in measured["by N"].items()]
         itself = mean(measured["attack itself"])
         drawn.append(_distances(str(key), rows, itself))
-        cosines.append(_means(f"cosine, {key}", KEYS[key], rows, COSINE))
+        cosines.append(curve(f"cosine, {key}", KEYS[key], [(at, row[COSINE]) for at, row in rows], ".4f"))
         table = [[str(at), *(row[name].shown(".4f") for name in (TO_CLEAN, TO_ATTACKED, COSINE))] for at, row in rows]
         header = ["N", "to clean, mean", "to attacked, mean", "cosine of estimated and true logit change, mean"]
         title = f"{key}: n={measured['n']}, attacked to clean {itself.shown('.4f')}"
@@ -90,27 +83,21 @@ def view(results: Results) -> list[Panel]:
     axes = Axes(steps(int(cosines[0].points[-1][0])), linear(-1.0, 1.0), "latent steps N", "cosine")
     caption = "Estimated against true logit change"
     legend = [(line.name, line.colour) for line in cosines]
-    drawn.append(chart(caption, lines(axes, caption, cosines), legend, "1: the estimate points the right way."))
-    return [side_by_side(*drawn), *tables]
+    drawn.append(Chart(caption, lines(axes, caption, cosines), legend, ["1: the estimate points the right way."]))
+    return [tuple(drawn), *tables]
 
 
-def _distances(kind: str, rows: list[Row], itself: Estimate) -> str:
+def _distances(kind: str, rows: list[Row], itself: Estimate) -> Chart:
     chosen = ((TO_CLEAN, Colour.BLUE), (TO_ATTACKED, Colour.RED))
     most = max(row[name].interval[1] for _, row in rows for name, _ in chosen)
     axes = Axes(steps(rows[-1][0]), linear(0, max(most, itself.value) * 1.1), "latent steps N", "root mean square")
-    drawn = [_means(f"{kind}: {name} image", colour, rows, name) for name, colour in chosen]
+    drawn = [
+        curve(f"{kind}: {name} image", colour, [(at, row[name]) for at, row in rows], ".4f") for name, colour in chosen
+    ]
     drawn.append(Line("attacked to clean", Colour.GREY, [(rows[0][0], itself.value), (rows[-1][0], itself.value)]))
     legend = [(line.name.removeprefix(f"{kind}: "), line.colour) for line in drawn]
     caption = f"Distance of the purified image, {kind}"
-    return chart(caption, lines(axes, caption, drawn), legend)
-
-
-def _means(label: str, colour: str, rows: list[Row], name: str) -> Line:
-    marks = []
-    for at, row in rows:
-        says = f"{label}, N = {at}: {row[name].shown('.4f')}"
-        marks.append(Mark(f"{label}/{at}", at, row[name].value, says, row[name].interval))
-    return Line(label, colour, [(mark.x, mark.y) for mark in marks], marks)
+    return Chart(caption, lines(axes, caption, drawn), legend)
 
 
 @claim("the purified image approaches the clean one", "With more steps the output approaches the clean image.")
@@ -140,7 +127,7 @@ def approaches(results: Results) -> Verdict:
 
 EXPERIMENT = Experiment(
     Key,
-    cells,
+    lambda sizes: [Cell(key, SYSTEM.needs) for key in KEYS],
     measure,
     view,
     title="Where the purified image goes",

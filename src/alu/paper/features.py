@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from alu.paper import store
-from alu.paper.base import Cell, Experiment, Sizes, Tensor, Workbench
+from alu.paper.base import Cell, Experiment, Tensor, Workbench
 from alu.paper.claims import Verdict, at_least, at_most, claim, every
 from alu.paper.store import Measured, Results, rounded
 from alu.paper.views import Panel, Table
@@ -23,11 +23,6 @@ class Key(store.Key, experiment="features"):
 
 
 KEYS = (Key(STANDARD), Key(ROBUST))
-
-
-def cells(sizes: Sizes) -> list[Cell[Key]]:
-    """One cell for each classifier."""
-    return [Cell(key, (key.classifier,)) for key in KEYS]
 
 
 def measure(bench: Workbench, key: Key) -> Measured:
@@ -81,7 +76,7 @@ def view(results: Results) -> list[Panel]:
         "The part of the mean change that each kind of feature carries, and how much of the change's variance between "
         "images the non-robust part explains, up to a constant."
     )
-    return [Table(title, header, rows, note) if rows else Table.empty(title)]
+    return [Table(title, header, rows, note)]
 
 
 def _part(part: list[float], whole: list[float]) -> str:
@@ -105,7 +100,7 @@ def equation(results: Results) -> Verdict:
 
 EXPERIMENT = Experiment(
     Key,
-    cells,
+    lambda sizes: [Cell(key, (key.classifier,)) for key in KEYS],
     measure,
     view,
     title="Robust, non-robust and irrelevant features",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alu.paper import descents, published, store
+from alu.paper import iterations, store
 from alu.paper.base import Cell, Experiment, Sizes, Workbench
 from alu.paper.claims import FAILS, Verdict, at_least, at_most, claim, every, gain
-from alu.paper.descents import ATTACKED, CHANCE, CLASSIFIERS, KINDS, NEEDS, PAPERS, PAPERS_READING, READINGS, VAE, Row
-from alu.paper.store import Measured, MissingCellError, Reading, Results, ones
-from alu.paper.views import Chart, Colour, Panel, Table, percent, side_by_side
+from alu.paper.iterations import ATTACKED, CHANCE, CLASSIFIERS, KINDS, NEEDS, PAPERS, PAPERS_READING, READINGS, VAE, Row
+from alu.paper.store import PUBLISHED, Measured, MissingCellError, Reading, Results, ones
+from alu.paper.views import Charts, Colour, Panel, Table, percent
 from alu.report.axes import Scale, powers
+from alu.report.charts import Chart
 
 if TYPE_CHECKING:
     from alu.purifiers.solvers import Objective, SolverName
@@ -56,7 +57,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
         VAE, steps=steps, lr=key.rate, solver=key.solver, objective=key.objective, schedule="constant"
     ).to(bench.device)
     held_out = bench.images("cifar10", "calibration", bench.sizes["calibration"])
-    return descents.measure_steps(bench, purifier, str(key), [steps], held_out, bench.test_images())
+    return iterations.measure_steps(bench, purifier, str(key), [steps], held_out, bench.test_images())
 
 
 def _measured(results: Results) -> dict[Setting, dict[float, Measured]]:
@@ -69,7 +70,7 @@ def _measured(results: Results) -> dict[Setting, dict[float, Measured]]:
 
 def _row(measured: Measured, classifier: str) -> Row:
     (count,) = measured[classifier]["clean"]
-    return descents.after(measured, classifier, count)
+    return iterations.after(measured, classifier, count)
 
 
 def view(results: Results) -> list[Panel]:
@@ -86,27 +87,27 @@ def view(results: Results) -> list[Panel]:
             axis = Scale(0.0, 0.01, tuple((tick / 1000, f"{tick}") for tick in (0, 2, 4, 6, 8, 10)))
             for setting, rows in by.items():
                 near = {rate: row for rate, row in rows.items() if rate <= axis.high}
-                title, paper = "learning rate (E-03)", published.LEARNING_RATE
-                panels.append(descents.sweep(f"{classifier}, {setting}", near, axis, title, PAPERS_READING, paper))
+                title, paper = "learning rate (E-03)", PUBLISHED["learning rate"]
+                panels.append(iterations.sweep(f"{classifier}, {setting}", near, axis, title, PAPERS_READING, paper))
         flat = {f"{setting}, {rate:g}": row for setting, rows in by.items() for rate, row in rows.items()}
-        panels += descents.step_tables(classifier, flat)
+        panels += iterations.step_tables(classifier, flat)
     return panels or [Table.empty("Learning rate")]
 
 
-def _overview(classifier: str, by: dict[str, dict[float, Row]], reading: Reading) -> Chart:
+def _overview(classifier: str, by: dict[str, dict[float, Row]], reading: Reading) -> Charts:
     """One line for each solver and objective, over all rates: attacked images if all were flagged, and how many are."""
     colours = {", ".join(setting): colour for setting, colour in SETTINGS.items()}
-    paper = published.LEARNING_RATE if (classifier, reading) == (PAPERS, PAPERS_READING) else {}
+    paper = PUBLISHED["learning rate"] if (classifier, reading) == (PAPERS, PAPERS_READING) else {}
 
-    def drawn(key: str, what: str, papers: str) -> str:
+    def drawn(key: str, what: str, papers: str) -> Chart:
         ours = [
-            descents.curve(setting, colours[setting], rows, lambda row: row[ATTACKED][reading][key])
+            iterations.share_curve(setting, colours[setting], rows, ATTACKED, reading, key)
             for setting, rows in by.items()
         ]
-        grey = descents.paper_curves(paper, {papers: what.lower()})
-        return descents.curves_chart(f"{what}: {classifier}", powers(-5, 0), "learning rate", ours, grey, reading)
+        grey = iterations.paper_curves(paper, {papers: what.lower()})
+        return iterations.curves_chart(f"{what}: {classifier}", powers(-5, 0), "learning rate", ours, grey, reading)
 
-    return side_by_side(
+    return (
         drawn("all flagged", "Attacked, if all were flagged", "attacked"),
         drawn("flagged", "Attacked and flagged", "detected"),
     )

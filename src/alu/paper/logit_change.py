@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from alu.paper import published, store
-from alu.paper.base import Cell, Experiment, Sizes, Tensor, Workbench
-from alu.paper.claims import Verdict, at_least, at_most, best_classifier, claim, every
-from alu.paper.store import Measured, Results, digits, ones, rounded
-from alu.paper.views import Panel, Table, percent, side_by_side
-from alu.report.charts import bars, chart
+from alu.paper import store
+from alu.paper.base import Cell, Experiment, Tensor, Workbench
+from alu.paper.claims import Verdict, at_least, at_most, best_case, claim, every
+from alu.paper.store import PUBLISHED, Measured, Results, digits, ones, rounded
+from alu.paper.views import Panel, Table, percent
+from alu.report.charts import Chart, bars
 from alu.stats import Share, mean, ratio
 
 STANDARD, ROBUST = CLASSIFIERS = ("cifar10-standard", "cifar10-at")
@@ -22,11 +22,6 @@ class Key(store.Key, experiment="logit-change"):
 
 
 KEYS = [Key(classifier, attack) for classifier in CLASSIFIERS for attack in ATTACKS]
-
-
-def cells(sizes: Sizes) -> list[Cell[Key]]:
-    """Each attack on the standard classifier and on the robust one."""
-    return [Cell(key, (key.classifier,)) for key in KEYS]
 
 
 def measure(bench: Workbench, key: Key) -> Measured:
@@ -79,12 +74,12 @@ def view(results: Results) -> list[Panel]:
             drawing = bars(one["classes"], one["before"], one["after"], one["true"])
             caption = "One image's logits: clean (grey) and under PGD-20 (blue); the true class in bold"
             note = "The image whose true logit fell by the median."
-            panels.append(side_by_side(chart(caption, drawing, note=note)))
+            panels.append((Chart(caption, drawing, note=[note]),))
     header = [
         "classifier/attack", "true logit falls most", "case 1", "case 2", "case 3", "true, mean change",
         "answered, mean change", "others, mean size of change",
     ]  # fmt: skip
-    note = f"Successful attacks on images that were right clean. The paper: {100 * published.TRUE_FALLS_MOST:.2f} %."
+    note = f"Successful attacks on images that were right clean. The paper: {100 * PUBLISHED['true falls most']:.2f} %."
     return [Table("Logit changes, percent of successful attacks", header, rows, note), *panels]
 
 
@@ -106,13 +101,13 @@ def others_stay(results: Results) -> Verdict:
             f"{classifier}, PGD-20, {moved.n} successes: other logits move by {mean(others).shown()} on average, the "
             f"true one falls by {mean(own).shown()}: {moved.shown('.0%')} of it"
         )
-    return best_classifier(statuses, figures, "To hold: at most 25 %.")
+    return best_case(statuses, figures, "To hold: at most 25 %.")
 
 
 @claim("the true logit falls most", "In 99.69 % of successful attacks the true logit falls most.")
 def true_falls(results: Results) -> Verdict:
     """How often the true logit falls most, on each classifier that was measured."""
-    figures, statuses = [f"The paper, which names no attack: {100 * published.TRUE_FALLS_MOST:.2f}"], {}
+    figures, statuses = [f"The paper, which names no attack: {100 * PUBLISHED['true falls most']:.2f}"], {}
     for classifier in _measured_classifiers(results):
         findings = []
         for attack in ATTACKS:
@@ -120,12 +115,12 @@ def true_falls(results: Results) -> Verdict:
             findings.append(at_least(fell, 0.95))
             figures.append(f"{classifier}, {attack}: {percent(fell)}")
         statuses[classifier] = every(findings)
-    return best_classifier(statuses, figures, "To hold: at least 95 % of the successes of each attack.")
+    return best_case(statuses, figures, "To hold: at least 95 % of the successes of each attack.")
 
 
 EXPERIMENT = Experiment(
     Key,
-    cells,
+    lambda sizes: [Cell(key, (key.classifier,)) for key in KEYS],
     measure,
     view,
     title="How logits change under attack",
@@ -133,8 +128,5 @@ EXPERIMENT = Experiment(
     sizes={"n": (500, 100), "robust": (100, 4)},
     differs="The paper counts successful attacks of one kind on one network; here three attacks on two networks.",
     why="500 test images come with the package; AutoAttack on the robust classifier takes most of the time.",
-    claims=(
-        others_stay,
-        true_falls,
-    ),
+    claims=(others_stay, true_falls),
 )

@@ -15,8 +15,8 @@ import torch
 
 from alu import models
 from alu.errors import AluError, StorageError, UsageError, nearest
+from alu.paper import find
 from alu.paper.base import Cell, Experiment, Sizes
-from alu.paper.catalog import find
 from alu.paper.claims import Verdict
 from alu.paper.page import text
 from alu.paper.store import Results, read, write
@@ -114,7 +114,6 @@ def run(
     """Measure every cell that is not in `out` yet and whose key matches `only`; write after each; return all."""
     sizes = experiment.form(quick)
     before = _cells_of(experiment, out, sizes, seed, fresh)
-    usable = {} if fresh else before
     every = experiment.cells(sizes)
     chosen = _chosen(experiment.name, every, only)
     bench = Workbench(sizes, seed, device, root, watch)
@@ -125,19 +124,18 @@ def run(
     }  # fmt: skip
     if quick and experiment.leaves_out:
         result["leaves out"] = experiment.leaves_out
-    write(out, {**result, "cells": before}, seed)  # a place that cannot be written to is better known now
-    done: dict[str, Any] = {}
+    records = dict(before)
+    write(out, {**result, "cells": records}, seed)  # a place that cannot be written to is better known now
     for number, cell in enumerate(chosen):
         watch(experiment.name, number, len(chosen))
         key = str(cell.key)
         bench.work = work / quote(key, safe=" ,")
-        kept = usable.get(key)
-        done[key] = kept if kept is not None and _is_current(cell, kept) else _measured(experiment, cell, bench)
         # What is still to be measured again stays until it is: an interruption costs one cell, not all of them.
-        write(out, {**result, "cells": {**before, **done}}, seed)
+        if fresh or not _is_current(cell, before.get(key, {})):
+            records[key] = _measured(experiment, cell, bench)
+        write(out, {**result, "cells": records}, seed)
         shutil.rmtree(bench.work, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)
-    records = {**before, **done}
     result["cells"] = {str(cell.key): records[str(cell.key)] for cell in every if str(cell.key) in records}
     result["complete"] = all("found" in result["cells"].get(str(cell.key), {}) for cell in every)
     write(out, result, seed)
@@ -146,7 +144,7 @@ def run(
 
 
 def _cells_of(experiment: Experiment[Any], out: Path, sizes: Sizes, seed: int, fresh: bool) -> dict[str, Any]:
-    """The cells that are there already; a file of other sizes, or of another seed, is only replaced by --fresh."""
+    """The cells that are there already; a file of other sizes, or of another seed, is only replaced by `fresh`."""
     if not out.exists():
         return {}
     try:
@@ -160,8 +158,8 @@ def _cells_of(experiment: Experiment[Any], out: Path, sizes: Sizes, seed: int, f
             if fresh:
                 return {}
             raise StorageError(
-                f"{out} was measured with {key} {plain.get(key)!r}, not {value!r}. Choose another --out, or pass "
-                "--fresh to measure it again."
+                f"{out} was measured with {key} {plain.get(key)!r}, not {value!r}. Choose another folder, or "
+                "pass fresh=True to measure it again."
             )
     cells: dict[str, Any] = plain["cells"]
     return cells

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 from alu.errors import StorageError
 from alu.provenance import provenance
 from alu.stats import Share
-from alu.storage import checksum, read_json, write_json
+from alu.storage import read_checked, read_json, write_checked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Measured = dict[str, Any]
 """What one cell measured, as plain values: a digit for each image (1 right, 0 wrong, 2 rejected), no percentages."""
 NOT_YET = "not measured yet"
+PUBLISHED = read_json(Path(__file__).with_name("published.json"))
+"""The paper's own numbers."""
 
 
 class Reading(StrEnum):
@@ -31,6 +33,11 @@ class Reading(StrEnum):
     RECONSTRUCTION = "reconstruction"
     PURIFIED = "purified"
     ABSTAIN = "abstain"
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Where its answers stand in a cell of `Workbench.answers`."""
+        return (self, "alu") if self in (Reading.INPUT, Reading.RECONSTRUCTION) else (self,)
 
 
 ALU_READINGS = (Reading.INPUT, Reading.RECONSTRUCTION)
@@ -76,7 +83,7 @@ class Adaptive:
 
 @dataclass_transform(frozen_default=True)
 class Key:
-    """Names a cell: `str(key)` is the cell's name in its experiment's file.
+    """Names a cell: `str(key)` is the cell's name in its experiment's file, "system, reading/attack".
 
     An experiment derives a class of its own, which is a frozen dataclass:
 
@@ -92,7 +99,8 @@ class Key:
         dataclass(frozen=True)(cls)
 
     def __str__(self) -> str:
-        return "/".join(map(str, vars(self).values()))
+        first, *others = vars(self).values()
+        return str(first) + "".join(f", {one}" if isinstance(one, Reading) else f"/{one}" for one in others)
 
 
 K = TypeVar("K", bound=Key)
@@ -104,27 +112,15 @@ class MissingCellError(Exception):
 
 def write(path: Path, result: dict[str, Any], seed: int) -> None:
     """Write a result with where it comes from; its own checksum shows whether it was edited."""
-    plain = {**result, "provenance": provenance(seed)}
-    plain.pop("checksum", None)
-    write_json(path, {**plain, "checksum": checksum(plain)})
+    write_checked(path, {**result, "provenance": provenance(seed)})
 
 
 def read(path: Path) -> dict[str, Any]:
     """A result as it was written; one that was edited, or that something else wrote, is refused."""
-    plain = read_json(path)
-    if not isinstance(plain, dict) or "cells" not in plain or "checksum" not in plain:
-        raise StorageError(f"{path} is not a result of alu reproduce. Choose another --out, or delete it.")
-    return _checked(path, plain)
-
-
-def _checked(path: Path, plain: dict[str, Any]) -> dict[str, Any]:
-    stated = plain.pop("checksum", None)
-    try:
-        intact = stated == checksum(plain)
-    except ValueError:  # NaN and Infinity, which no result holds
-        intact = False
-    if not intact:
-        raise StorageError(f"{path} was changed after it was written. Run alu reproduce --fresh to measure it again.")
+    what = "a result of alu reproduce; choose another folder, or delete the file"
+    plain = read_checked(path, what, "Measure it again with fresh=True.")
+    if "cells" not in plain:
+        raise StorageError(f"{path} is not {what}.")
     return plain
 
 
@@ -143,7 +139,7 @@ class Results:
         for path in sorted(folder.glob("*.json")):
             plain = read_json(path)
             if isinstance(plain, dict) and "experiment" in plain and "cells" in plain:
-                experiments[str(plain["experiment"])] = _checked(path, plain)
+                experiments[str(plain["experiment"])] = read(path)
         return Results(experiments)
 
     def record(self, key: Key) -> dict[str, Any]:
@@ -215,13 +211,14 @@ def answer(measured: Measured, *path: str) -> str:
     return str(value)
 
 
-def standing(union: Measured, others: Iterable[str]) -> str:
-    """What stands under an adaptive suite and under other attacks; a rejection is no right answer.
+def standing(union: Measured, cells: Iterable[Measured | None] = (), *path: str) -> str:
+    """What stands under an adaptive suite and under the attacks of other cells; a rejection is no right answer.
 
     Another attack may have been tried on fewer of the same images, or on more: those that are common are the first.
     """
     left = str(union["adaptive"]).replace("2", "0")
-    for digits in others:
+    for cell in filter(None, cells):
+        digits = answer(cell, *path)
         n = min(len(digits), len(left))
         left = both(left[:n], digits[:n]) + left[n:]
     return left

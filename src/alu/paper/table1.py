@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from alu.paper import published, store, views
+from alu.paper import store
 from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
 from alu.paper.claims import Finding, Verdict, ahead, better, by_attacker, claim, compared
-from alu.paper.store import Adaptive, Measured, Reading, Results, answer, incomplete, ones, standing
-from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
+from alu.paper.store import PUBLISHED, Adaptive, Measured, Reading, Results, answer, incomplete, ones, standing
+from alu.paper.views import Colour, Panel, Row, Table, dot, dot_chart, percent, protocols
 
 SYSTEM = System("cifar10-standard", "cifar10-unet")
 UNIONS = (Reading.BARE, Reading.PURIFIED, Reading.INPUT)
@@ -88,34 +88,21 @@ def view(results: Results) -> list[Panel]:
     """Right answers of the bare classifier, after denoising, and with ALU, in both protocols."""
     if results.get(Key(Images.CLEAN)) is None:
         return [Table.empty("Right answers, percent", results.why_empty(Key(Images.CLEAN)))]
-    columns = {images: results.get(Key(images)) for images in Images}
-    rows, strict = [], []
+    cells = {images: results.get(Key(images)) for images in Images}
+    linf = [cell for images, cell in cells.items() if images not in IN_L2]
+    rows = []
     for name, path in ROWS.items():
-        paper = published.TABLE1.get(name, {})
-        if paper:
-            rows.append(
-                [f"{name}: the paper", "–", *(views.paper_number(_of_paper(paper, attack)) for attack in ATTACKS)]
-            )
-        rows.append([f"{name}: here" if paper else name, *views.paper_protocol(list(columns.values()), *path)])
-        if name != "flagged":
-            together = _together(results, columns, path)
-            strict.append([name, *views.standard_protocol(list(columns.values()), *path), together])
-    header = ["", "clean", *ATTACKS.values()]
-    note = (
+        known = store.PUBLISHED["table1"].get(name)
+        paper = [None, *(_of_paper(known, attack) for attack in ATTACKS)] if known else []
+        union = None if len(path) > 1 and path[1] != "alu" else results.get(Key(Adaptive(Reading(path[0]))))
+        rows.append(Row(name, list(cells.values()), path, union, linf, paper))
+    notes = (
         "The attacker knows only the classifier. In the paper C&W L2 leaves an undefended network right on 41 %, so it "
-        "cannot have searched for the smallest change; both variants are shown."
+        "cannot have searched for the smallest change; both variants are shown.",
+        "Every attack together: this table's in L∞ and the adaptive suite, whose attackers know the denoiser.",
     )
-    return [
-        *_picture(results),
-        Table("Right answers on attacked images, percent (paper protocol)", header, rows, note),
-        Table(
-            "Right clean and right attacked, percent (standard protocol)",
-            [*header, "every attack together"],
-            strict,
-            "Every attack together: this table's in L∞ and the adaptive suite, whose attackers know the denoiser.",
-        ),
-        *_lengths(results),
-    ]
+    columns = ["clean", *ATTACKS.values()]
+    return [*_picture(results), *protocols("CIFAR-10", columns, rows, *notes), *_lengths(results)]
 
 
 def _of_paper(row: dict[str, int], attack: Images) -> int | None:
@@ -130,7 +117,7 @@ def _picture(results: Results) -> list[Panel]:
     for attack, title in ATTACKS.items():
         for _, measured in results.measured([Key(attack)]):
             for name, colour in colours.items():
-                paper = _of_paper(published.TABLE1[name], attack)
+                paper = _of_paper(PUBLISHED["table1"][name], attack)
                 rows.append(dot(name, ones(answer(measured, *ROWS[name])), colour, title, paper))
     for reading, name in zip(UNIONS, colours, strict=True):
         for _, union in results.measured([Key(Adaptive(reading))]):
@@ -142,15 +129,6 @@ def _picture(results: Results) -> list[Panel]:
     return dot_chart(
         "Right answers under each attack (paper protocol; adaptive suite: standard protocol)", rows, legend
     )
-
-
-def _together(results: Results, columns: dict[Images, Measured | None], path: tuple[str, ...]) -> str:
-    """Every attack together: the adaptive suite, and the table's own attacks in its norm on the same images."""
-    union = None if path[-1] == "all flagged" else results.get(Key(Adaptive(Reading(path[0]))))
-    if not union:
-        return "–"
-    others = (answer(cell, *path) for images, cell in columns.items() if cell and images not in IN_L2)
-    return percent(standing(union, others)) + incomplete(union)
 
 
 def _lengths(results: Results) -> list[Panel]:
@@ -186,7 +164,7 @@ def adds_to_denoiser(results: Results) -> Verdict:
             findings.append(better(alu, denoised))
         figures.append(f"{attack}: denoised {percent(denoised)}, ALU {percent(alu)} ({word})")
     unions = [results.need(Key(Adaptive(reading))) for reading in (Reading.INPUT, Reading.PURIFIED)]
-    alu, denoised = (standing(union, ()) for union in unions)
+    alu, denoised = (standing(union) for union in unions)
     figures.append(f"adaptive suite: denoised {percent(denoised)}, ALU {percent(alu)}")
     rule = (
         "To hold: better by the sign test under each L∞ attack. Against all attackers: also under the adaptive suite."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from alu.paper import published, store, views
+from collections.abc import Sequence
+
+from alu.paper import store
 from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
-from alu.paper.claims import Finding, Verdict, ahead, at_least, best_reading, by_attacker, claim, compared, gain
+from alu.paper.claims import Finding, Verdict, ahead, at_least, best_case, by_attacker, claim, compared, gain
 from alu.paper.store import ALU_READINGS, Adaptive, Column, Measured, Reading, Results, answer, incomplete, ones
-from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
+from alu.paper.views import Colour, Panel, Row, Table, dot, dot_chart, percent, protocols
 from alu.report.charts import Dot, dots, standalone
 
 DATASETS = ("cifar10", "cifar100", "tiny-imagenet")
@@ -73,37 +75,35 @@ def measure(bench: Workbench, key: Key) -> Measured:
 
 def standing(results: Results, classifier: str, reading: Reading) -> str:
     """Standard protocol: images that are right clean, under the adaptive suite and under the table's own attacks."""
-    union, others = results.need(Key(classifier, Adaptive(reading))), []
-    path = (reading, "alu") if reading in ALU_READINGS else (reading,)
-    for column in Column:
-        measured = results.get(Key(classifier, column))
-        if measured:
-            others.append(answer(measured, *path))
-    return store.standing(union, others)
+    cells = [results.get(Key(classifier, column)) for column in Column]
+    return store.standing(results.need(Key(classifier, Adaptive(reading))), cells, *reading.path)
+
+
+def union_of(results: Results, classifier: str, reading: Reading) -> Measured | None:
+    """What the adaptive suite leaves, with attacks of the table itself that were not run among the unmet ones."""
+    union = results.get(Key(classifier, Adaptive(reading)))
+    # A bare classifier has nothing to be attacked through.
+    needed = [column for column in ATTACKS if reading is not Reading.BARE or not column.through_vae]
+    missing = [f"{column} not run" for column in needed if not results.get(Key(classifier, column))]
+    return {**union, "unmet": [*union.get("unmet", []), *missing]} if union else None
 
 
 def unfinished(results: Results, classifier: str, reading: Reading) -> str:
     """A stamp where an attack of the adaptive suite, or of the table itself, is missing; else nothing."""
-    union = results.need(Key(classifier, Adaptive(reading)))
-    # A bare classifier has nothing to be attacked through.
-    needed = [column for column in ATTACKS if reading is not Reading.BARE or not column.through_vae]
-    missing = [f"{column} not run" for column in needed if not results.get(Key(classifier, column))]
-    return incomplete({**union, "unmet": [*union.get("unmet", []), *missing]})
+    return incomplete(union_of(results, classifier, reading) or {})
 
 
-ROWS: tuple[tuple[str, tuple[str, ...], Reading | None], ...] = (
-    ("", ("bare",), Reading.BARE),
-    ("+ purification", ("purified",), Reading.PURIFIED),
-    ("+ ALU, input reading", ("input", "alu"), Reading.INPUT),
-    ("+ ALU, reconstruction", ("reconstruction", "alu"), Reading.RECONSTRUCTION),
-    ("+ ALU, rec., if all were flagged", ("reconstruction", "all flagged"), None),
-)
-"""For each method: a row's name, where its answers stand in a cell, and the reading of its union."""
+LABELS = {
+    Reading.BARE: "",
+    Reading.PURIFIED: "+ purification",
+    Reading.INPUT: "+ ALU, input reading",
+    Reading.RECONSTRUCTION: "+ ALU, reconstruction",
+}
 ON_PAPER = (
     "The paper's figures are those of the bare classifier under attacks on f, and of ALU under attacks on f(D(E)), "
     "which the paper calls white-box."
 )
-ON_STANDARD = "Right clean and right attacked. Every attack together: this table's attacks and the adaptive suite."
+ON_STANDARD = "Every attack together: this table's attacks and the adaptive suite."
 
 
 def view(results: Results) -> list[Panel]:
@@ -116,57 +116,37 @@ def view(results: Results) -> list[Panel]:
     for dataset in DATASETS:
         panels += dot_chart(f"{dataset}: ALU in the reconstruction reading", _dots(results, dataset), legend)
     for dataset in DATASETS:
-        header = ["", *(column.heading for column in Column)]
-        notes = {"paper": ON_PAPER, "standard": ON_STANDARD + _budgets(results, dataset)}
-        for protocol, note in notes.items():
-            rows = [row for method in METHODS for row in _method(results, dataset, method, protocol)]
-            title = f"{dataset}: right answers, percent ({protocol} protocol)"
-            whole = [*header, "every attack together"] if protocol == "standard" else header
-            panels += [Table(title, whole, rows, note)] if rows else []
+        rows = [row for method in METHODS for row in _method(results, dataset, method)]
+        columns, notes = [column.heading for column in Column], (ON_PAPER, ON_STANDARD + _budgets(results, dataset))
+        panels += protocols(dataset, columns, rows, *notes) if rows else []
     return panels or [Table.empty("Right answers, percent")]
 
 
-def _method(results: Results, dataset: str, method: str, protocol: str) -> list[list[str]]:
-    """The rows of one classifier: the paper's numbers above ours; a remark where it has not been measured."""
+def _method(results: Results, dataset: str, method: str) -> list[Row]:
+    """The rows of one classifier; the paper's alone where it has not been measured, and none where nobody tried."""
     classifier, name = f"{dataset}-{method}", METHODS[method]
-    columns = [results.get(Key(classifier, column)) for column in Column]
-    bare, alu = published.TABLE2[dataset].get(method, (None, published.UNIFIED[dataset]))
+    cells = [results.get(Key(classifier, column)) for column in Column]
+    bare, alu = store.PUBLISHED["table2"][dataset][method]
+    papers = {Reading.BARE: paper_columns(bare), Reading.RECONSTRUCTION: paper_columns(alu, through=True)}
     clean = Key(classifier, Column.CLEAN)
-    if not any(columns):
-        if not results.record(clean):
-            return []
-        why = results.why_empty(clean)
-        if protocol == "standard":
-            return [[name, why]]
-        paper = [_paper_row(name, bare, False)] if bare else []
-        return [*paper, _paper_row(f"{name} + ALU, reconstruction", alu, True), [f"{name}: here", why]]
-    rows: list[list[str]] = []
-    for label, path, reading in ROWS:
-        row = label or name
-        if protocol == "standard":
-            together = _together(results, classifier, reading) if reading else "–"
-            rows.append([row, *views.standard_protocol(columns, *path), together])
-            continue
-        through = path == ("reconstruction", "alu")
-        numbers = alu if through else bare if path == ("bare",) else None
-        if numbers:
-            rows.append(_paper_row(row, numbers, through))
-        rows.append([f"{row}: here" if numbers else row, *views.paper_protocol(columns, *path)])
-    return rows
+    if not any(cells) and not results.record(clean):
+        return []
+    if not any(cells):
+        own = Row(name, cells, ("bare",), paper=papers[Reading.BARE], why=results.why_empty(clean))
+        return [own, Row(f"{name} + ALU, reconstruction", cells, ("bare",), paper=papers[Reading.RECONSTRUCTION])]
+    rows = [
+        Row(label or name, cells, reading.path, union_of(results, classifier, reading), paper=papers.get(reading, ()))
+        for reading, label in LABELS.items()
+    ]
+    return [*rows, Row("+ ALU, rec., if all were flagged", cells, ("reconstruction", "all flagged"))]
 
 
-def _paper_row(label: str, numbers: tuple[float, float, float], through_vae: bool) -> list[str]:
-    """The paper's clean, PGD-20 and AutoAttack figures, under attacks on what they differentiate."""
-    own = [column for column in Column if column is Column.CLEAN or column.through_vae == through_vae]
-    there = dict(zip(own, numbers, strict=True))
-    return [f"{label}: the paper", *(views.paper_number(there.get(column)) for column in Column)]
-
-
-def _together(results: Results, classifier: str, reading: Reading) -> str:
-    """Every attack together: the adaptive suite, and the table's own attacks on the same images."""
-    if not results.get(Key(classifier, Adaptive(reading))):
-        return "–"
-    return percent(standing(results, classifier, reading)) + unfinished(results, classifier, reading)
+def paper_columns(numbers: Sequence[float | None] | None, through: bool = False) -> list[float | None]:
+    """Clean, PGD-20 and AutoAttack of the paper, under attacks on f or through the purifier, as columns."""
+    if numbers is None:
+        return []
+    clean, pgd, hard = numbers
+    return [clean, None, pgd, None, hard] if through else [clean, pgd, None, hard, None]
 
 
 def _budgets(results: Results, dataset: str) -> str:
@@ -184,11 +164,10 @@ def _dots(results: Results, dataset: str) -> list[Dot]:
     rows: list[Dot] = []
     column = Column.PGD_ON_VAE
     for method, name in METHODS.items():
-        classifier, known = f"{dataset}-{method}", published.TABLE2[dataset]
+        classifier, (_, paper) = f"{dataset}-{method}", store.PUBLISHED["table2"][dataset][method]
         measured = results.get(Key(classifier, column))
         if not measured:
             continue
-        paper = known[method][1] if method in known else published.UNIFIED[dataset]
         alu = ones(answer(measured, "reconstruction", "alu"))
         rows += [
             dot(f"+ ALU, {column.heading}", alu, Colour.BLUE, name, paper[1]),
@@ -254,7 +233,7 @@ def _gains(results: Results, classifiers: list[str], columns: list[Column], leas
         for reading in ALU_READINGS:
             adaptive[reading].append(at_least(gain(left[reading], left[Reading.BARE]), least))
     statuses = {reading: by_attacker(adaptive[reading], oblivious[reading]) for reading in ALU_READINGS}
-    return best_reading(statuses, figures, rule).unless_incomplete(stamps)
+    return best_case(statuses, figures, rule).unless_incomplete(stamps)
 
 
 def _line(what: str, answers: dict[Reading, str]) -> str:
@@ -278,7 +257,7 @@ def unified_better(results: Results) -> Verdict:
         figures.append(f"{reading}, every attack together: unified {percent(unified)}, plug-in {percent(plug_in)}")
     rule = "To hold: better by the sign test in each column. Against all attackers: also under all together."
     stamps = [unfinished(results, name, reading) for name in names for reading in ALU_READINGS]
-    return best_reading(statuses, figures, rule).unless_incomplete(stamps)
+    return best_case(statuses, figures, rule).unless_incomplete(stamps)
 
 
 EXPERIMENT = Experiment(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from alu.paper import published, store, table2, views
+from alu.paper import store, table2, views
 from alu.paper.base import SUITE, Cell, Experiment, Sizes, System, Workbench
-from alu.paper.claims import Verdict, ahead, best_reading, better, by_attacker, claim
-from alu.paper.store import ALU_READINGS, ON_F, Measured, Reading, Results, answer, both, incomplete, ones, standing
-from alu.paper.views import Colour, Panel, Table, dot, dot_chart, percent
+from alu.paper.claims import Verdict, ahead, best_case, better, by_attacker, claim
+from alu.paper.store import ON_F, Measured, Reading, Results, answer, both, incomplete, ones, standing
+from alu.paper.views import Colour, Panel, Row, Table, dot, dot_chart, percent, protocols
 from alu.stats import mean
 
 
@@ -102,19 +102,14 @@ def measure(bench: Workbench, key: Key) -> Measured:
     return bench.answers(system, images)
 
 
-def path_of(row: str) -> tuple[str, ...]:
-    """Where a row's answer stands in a cell."""
-    _, reading = ROWS[row]
-    return (reading, "alu") if reading in ALU_READINGS else ("purified",)
-
-
 def left_of(results: Results, row: str) -> str:
     """What stands of a method under the adaptive suite, and under the table's own attacks on the same images."""
-    columns = [results.get(Key(row, images)) for images in Images]
-    return standing(results.need(Key(row, ADAPTIVE)), (answer(cell, *path_of(row)) for cell in columns if cell))
+    cells = [results.get(Key(row, images)) for images in Images]
+    return standing(results.need(Key(row, ADAPTIVE)), cells, *ROWS[row][1].path)
 
 
-NOT_IMPLEMENTED = ("Reverse attack (Mao 2021)", "SOAP (Shi 2021)", "ADP (Yoon 2021)", "Long-run EBM (Hill 2021)")
+UNIFIED_PAPER = {dataset: rows["unified"][1] for dataset, rows in store.PUBLISHED["table2"].items()}
+"""The paper's figures of Unified ALU, which are those of its table 2."""
 STARS = (
     "Figures that the paper marks with a star (all of Hedge, AWP, SOAP, ADP, and the PGD-20 of the long-run EBM) are "
     "from other papers, most of them under attackers who knew less; AWP is a way of training. This is not a ranking."
@@ -128,49 +123,42 @@ TOGETHER = (
 
 def view(results: Results) -> list[Panel]:
     """The rows that exist here, in both protocols, and those that do not yet."""
-    rows: list[list[str]] = []
-    strict: list[list[str]] = []
-    means, dots = "", []
-    known = [row for row in ROWS if any(results.record(Key(row, column)) for column in (*Images, ADAPTIVE))]
-    for row in known:
-        columns, path = {images: results.get(Key(row, images)) for images in Images}, path_of(row)
-        every, why = list(columns.values()), results.why_empty(Key(row, Images.CLEAN))
-        paper = published.TABLE3.get(row)
-        if paper:
-            rows.append([f"{row}: the paper", *_paper_row(paper, row == OWN)])
-        rows.append([f"{row}: here", *(views.paper_protocol(every, *path) if any(every) else [why])])
-        union = results.get(Key(row, ADAPTIVE))
-        together = percent(left_of(results, row)) + incomplete(union) if union else "–"
-        strict.append([row, *([*views.standard_protocol(every, *path), together] if columns[Images.CLEAN] else [why])])
-        means += _over_draws(row, union)
+    rows, means, dots = [], "", []
+    for name, (_, reading) in ROWS.items():
+        if not any(results.record(Key(name, column)) for column in (*Images, ADAPTIVE)):
+            continue
+        columns, union = {images: results.get(Key(name, images)) for images in Images}, results.get(Key(name, ADAPTIVE))
+        numbers = UNIFIED_PAPER["cifar10"] if name == OWN else store.PUBLISHED["table3"].get(name)
+        # The paper attacks its own method through the VAE.
+        paper, why = table2.paper_columns(numbers, name == OWN), results.why_empty(Key(name, Images.CLEAN))
+        rows.append(Row(name, list(columns.values()), reading.path, union, paper=paper, why=why))
+        means += _over_draws(name, union)
         pgd = [columns[images] for images in (Images.PGD_ON_F, Images.PGD_THROUGH)]
         if all(pgd):
-            easy = both(*(answer(cell or {}, *path) for cell in pgd))
-            dots.append(dot("PGD-20", ones(easy), Colour.BLUE, row, paper[1] if paper else None))
+            easy = both(*(answer(cell or {}, *reading.path) for cell in pgd))
+            dots.append(dot("PGD-20", ones(easy), Colour.BLUE, name, numbers[1] if numbers else None))
         if union:
-            dots.append(dot("every attack", ones(left_of(results, row)), Colour.RED, row))
-    rows += [
-        [f"{name}: the paper, not implemented here yet", *_paper_row(published.TABLE3[name])]
-        for name in NOT_IMPLEMENTED
-    ]
+            dots.append(dot("every attack", ones(left_of(results, name)), Colour.RED, name))
     legend = [
         ("the paper", Colour.GREY), ("here, PGD-20 on f and through the purifier (paper protocol)", Colour.BLUE),
         ("here, every attack together (standard protocol)", Colour.RED),
     ]  # fmt: skip
-    header = ["", *(images.heading for images in Images)]
-    title = "CIFAR-10: right clean and attacked, percent (standard protocol)"
+    columns_here = [images.heading for images in Images]
     return [
         *dot_chart("CIFAR-10: test-time methods", dots, legend),
-        Table("CIFAR-10: right answers, percent (paper protocol)", header, rows, STARS),
-        Table(title, [*header, "every attack together"], strict, TOGETHER + means),
+        *protocols("CIFAR-10", columns_here, rows, STARS, TOGETHER + means),
+        _not_implemented(columns_here),
         _elsewhere(results),
     ]
 
 
-def _paper_row(numbers: tuple[float | None, float | None, float | None], through: bool = False) -> list[str]:
-    """Clean, PGD-20 and AutoAttack of the paper, which attacks its own method through the VAE."""
-    clean, pgd, hard = map(views.paper_number, numbers)
-    return [clean, "–", pgd, "–", hard] if through else [clean, pgd, "–", hard, "–"]
+def _not_implemented(columns: list[str]) -> Table:
+    rows = [
+        [name, *map(views.paper_number, table2.paper_columns(numbers))]
+        for name, numbers in store.PUBLISHED["table3"].items()
+        if name not in ROWS
+    ]
+    return Table("CIFAR-10: the paper's figures of methods that are not implemented here", ["", *columns], rows)
 
 
 def _over_draws(row: str, union: Measured | None) -> str:
@@ -189,7 +177,7 @@ def _elsewhere(results: Results) -> Table:
     sets = ("cifar100", "tiny-imagenet")
     columns = [column for column in store.Column if column is store.Column.CLEAN or column.through_vae]
     rows = []
-    for name, known in published.TABLE3_ELSEWHERE.items():
+    for name, known in (store.PUBLISHED["table3 elsewhere"] | {OWN: UNIFIED_PAPER}).items():
         numbers = [number for dataset in sets for number in known.get(dataset, (None,) * 3)]
         rows.append([f"{name}: the paper", *map(views.paper_number, numbers)])
     cells = [results.get(table2.Key(f"{dataset}-unified", column)) for dataset in sets for column in columns]
@@ -209,7 +197,7 @@ def outperforms(results: Results) -> Verdict:
     measured leaves its comparison open; what the others settle is settled."""
     figures, stamps, easy, left = [], [], {}, {}
     for row in (*OURS.values(), *OTHERS):
-        easy[row] = answer(results.need(Key(row, Images.PGD_ON_F)), *path_of(row))
+        easy[row] = answer(results.need(Key(row, Images.PGD_ON_F)), *ROWS[row][1].path)
         union = results.get(Key(row, ADAPTIVE)) if row in OTHERS else results.need(Key(row, ADAPTIVE))
         left[row] = left_of(results, row) if union else ""
         stamps.append(incomplete(union or {}))
@@ -224,7 +212,7 @@ def outperforms(results: Results) -> Verdict:
     rule = (
         "To hold: better than each by the sign test under all attacks. Against oblivious attackers only: PGD-20 on f."
     )
-    return best_reading(statuses, figures, rule).unless_incomplete(stamps)
+    return best_case(statuses, figures, rule).unless_incomplete(stamps)
 
 
 EXPERIMENT = Experiment(

@@ -39,20 +39,18 @@ class Key(store.Key, experiment="threats"):
     attacker: str
 
 
-def _makes_sense(key: Key) -> bool:
-    """The surrogate attack is about the purifier, of which the bare classifier has none."""
-    return key != Key(Reading.BARE, SURROGATE)
+MEANINGLESS = Key(Reading.BARE, SURROGATE)
+"""The surrogate attack is about the purifier, of which the bare classifier has none."""
 
 
 def cells(sizes: Sizes) -> list[Cell[Key]]:
     """Every attacker against both readings, against the purified answer, and against the bare classifier."""
     keys = [Key(reading, attacker) for reading in READINGS for attacker in ATTACKERS]
-    needs = {"transfer": (*SYSTEM.needs, OTHER)}
-    versions = {ADAPTIVE: SUITE}
+    needs, versions = {"transfer": (*SYSTEM.needs, OTHER)}, {ADAPTIVE: SUITE}
     return [
         Cell(key, needs.get(key.attacker, SYSTEM.needs), versions.get(key.attacker, 1))
         for key in keys
-        if _makes_sense(key)
+        if key != MEANINGLESS
     ]
 
 
@@ -103,7 +101,7 @@ def _cell(results: Results, key: Key) -> str:
     measured = results.get(key)
     if measured:
         return percent(_standing(measured)) + incomplete(measured)
-    return results.why_empty(key) if _makes_sense(key) else "–"
+    return "–" if key == MEANINGLESS else results.why_empty(key)
 
 
 def _standing(measured: Measured) -> str:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import TYPE_CHECKING
 
-from alu.paper import published, store
-from alu.paper.base import Cell, Experiment, Sizes, System, Workbench
-from alu.paper.store import Measured, Results
+from alu.paper import store
+from alu.paper.base import Cell, Experiment, System, Workbench
+from alu.paper.store import PUBLISHED, Measured, Results
 from alu.paper.views import Panel, Table
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 SYSTEM = System("cifar10-standard", "cifar10-vae")
+PAPER: dict[str, float] = PUBLISHED["timing"]
+"""Seconds, by number of steps."""
 
 
 class Key(store.Key, experiment="timing"):
@@ -23,37 +21,23 @@ class Key(store.Key, experiment="timing"):
     name: str = "seconds"
 
 
-def cells(sizes: Sizes) -> list[Cell[Key]]:
-    """The only cell."""
-    return [Cell(Key(), SYSTEM.needs)]
-
-
 def measure(bench: Workbench, key: Key) -> Measured:
     """Seconds of each repetition, for the bare classifier and for the logits before and after N steps."""
     import torch
 
     images, classifier = bench.test_images().images, bench.classifier(SYSTEM.classifier)
-
-    def before_and_after(steps: int) -> Callable[[], None]:
-        purifier = bench.purifier(System(SYSTEM.classifier, f"{SYSTEM.purifier}@{steps}"))
-
-        def run() -> None:
-            classifier(images)
-            classifier(purifier(images))
-
-        return run
-
-    jobs: dict[str, Callable[[], object]] = {"bare": lambda: classifier(images)}
-    jobs |= {str(steps): before_and_after(steps) for steps in published.TIMING}
-    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    purifiers = {steps: bench.purifier(System(SYSTEM.classifier, f"{SYSTEM.purifier}@{steps}")) for steps in PAPER}
+    seconds: dict[str, list[float]] = {name: [] for name in ("bare", *purifiers)}
     repeats = bench.sizes["repeats"]
     for repeat in range(repeats):
         bench.watch("Timing", repeat, repeats)
-        for name, job in jobs.items():
+        for name, each in seconds.items():
             started = time.perf_counter()
             with torch.no_grad():
-                job()
-            seconds[name].append(round(time.perf_counter() - started, 5))
+                classifier(images)
+                if name in purifiers:
+                    classifier(purifiers[name](images))
+            each.append(round(time.perf_counter() - started, 5))
     middle = {name: statistics.median(values) for name, values in seconds.items()}
     return {"n": len(images), "repeats": repeats, "seconds": seconds, "median": middle}
 
@@ -65,10 +49,10 @@ def view(results: Results) -> list[Panel]:
         return [Table.empty("Time")]
     middle, each, n = measured["median"], measured["seconds"], measured["n"]
     rows = [["bare classifier", f"{1000 * middle['bare'] / n:.2f}", "1.0", "–", "–"]]
-    for steps, seconds in published.TIMING.items():
-        ratios = [_ratio(each[str(steps)], each[other]) for other in ("bare", "0")]
-        paper = f"{seconds / published.TIMING[0]:.1f}"
-        rows.append([f"N = {steps}", f"{1000 * middle[str(steps)] / n:.2f}", *ratios, paper])
+    for steps, seconds in PAPER.items():
+        ratios = [_ratio(each[steps], each[other]) for other in ("bare", "0")]
+        paper = f"{seconds / PAPER['0']:.1f}"
+        rows.append([f"N = {steps}", f"{1000 * middle[steps] / n:.2f}", *ratios, paper])
     header = ["", "milliseconds per image", "times the bare classifier", "times N = 0", "times N = 0, the paper"]
     title = f"Median of {measured['repeats']} interleaved runs, batch of {n}; ratios with their quartiles"
     return [Table(title, header, rows)]
@@ -83,7 +67,7 @@ def _ratio(one: list[float], other: list[float]) -> str:
 
 EXPERIMENT = Experiment(
     Key,
-    cells,
+    lambda sizes: [Cell(Key(), SYSTEM.needs)],
     measure,
     view,
     title="The time that the latent steps take",

@@ -1,16 +1,13 @@
-"""What an experiment shows: tables of plain words, for a terminal and for a page, and charts for the page."""
+"""What an experiment shows: tables of plain words, for a terminal and for the page, and charts for the page."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from html import escape
 
-from alu.paper.store import NOT_YET, Measured, answer, both, ones
-from alu.report.charts import Dot, chart, dots
-from alu.report.page import table
+from alu.paper.store import NOT_YET, Measured, answer, both, incomplete, ones, standing
+from alu.report.charts import Chart, Dot, Line, Mark, dots
 from alu.stats import Estimate, Share
 
 Legend = Sequence[tuple[str, str]]
@@ -18,10 +15,17 @@ Legend = Sequence[tuple[str, str]]
 
 
 class Colour(StrEnum):
-    """The colours of charts; grey is for what the paper reports."""
+    """The colours of charts, variables of the style sheet; grey is for what the paper reports."""
 
-    GREY, BLACK, SLATE, BLUE, RED = "#a9b0bb", "#1c2430", "#8a93a3", "#2b5fab", "#b3362d"
-    GREEN, PURPLE, AMBER, TEAL = "#1a7f4b", "#6b4ea3", "#c98a1b", "#0f7c8a"
+    GREY = "var(--grey)"
+    BLACK = "var(--ink)"
+    SLATE = "var(--slate)"
+    BLUE = "var(--blue)"
+    RED = "var(--red)"
+    GREEN = "var(--green)"
+    PURPLE = "var(--purple)"
+    AMBER = "var(--amber)"
+    TEAL = "var(--teal)"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class Table:
     rows: Sequence[Sequence[str]]
     note: str = ""
     folded: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            object.__setattr__(self, "rows", [["", NOT_YET]])
 
     @staticmethod
     def empty(title: str, why: str = NOT_YET) -> Table:
@@ -52,42 +60,10 @@ class Table:
         rule = "-" * min(sum(widths) + 2 * len(widths), 118)
         return "\n".join([self.title, aligned[0], rule, *aligned[1:], *([self.note] if self.note else [])])
 
-    def html(self) -> str:
-        """The table for a page."""
-        rows = [[escape(name), *(_stacked(cell) for cell in cells)] for name, *cells in self.rows]
-        note = f'<p class="soft">{escape(self.note)}</p>' if self.note else ""
-        title, cells = escape(self.title), table([escape(cell) for cell in self.header], rows, dense=True) + note
-        if self.folded:
-            return f'<details class="folded"><summary>{title}</summary>{cells}</details>'
-        return f"<h3>{title}</h3>{cells}"
 
-
-def _stacked(cell: str) -> str:
-    """A cell with intervals below their values, so that a wide table fits on a sheet."""
-    return re.sub(r" (\[[^\]]*\](?: n=\d+)?)", r"<br><small>\1</small>", escape(cell))
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A drawing, as HTML already."""
-
-    drawing: str
-
-    def text(self) -> str:
-        """Nothing: a terminal shows tables."""
-        return ""
-
-    def html(self) -> str:
-        """The drawing."""
-        return self.drawing
-
-
-Panel = Table | Chart
-
-
-def side_by_side(*drawings: str) -> Chart:
-    """Charts in columns, as many as fit."""
-    return Chart('<div class="charts">' + "".join(drawings) + "</div>")
+Charts = tuple[Chart, ...]
+"""Charts side by side, as many as fit."""
+Panel = Table | Charts
 
 
 def dot(name: str, value: Share, colour: str, group: str = "", paper: float | None = None) -> Dot:
@@ -97,7 +73,16 @@ def dot(name: str, value: Share, colour: str, group: str = "", paper: float | No
 
 def dot_chart(title: str, rows: Sequence[Dot], legend: Legend = ()) -> list[Panel]:
     """Shares with their intervals, one below the other; no chart where there are none."""
-    return [Chart(chart(title, dots(title, rows), legend))] if rows else []
+    return [(Chart(title, dots(title, rows), legend),)] if rows else []
+
+
+def curve(label: str, colour: str, figures: Iterable[tuple[float, Share | Estimate]], form: str = "") -> Line:
+    """A line through figures with their intervals; in percent, or in the given number format."""
+    marks = []
+    for x, figure in figures:
+        shown = figure.shown(form) if isinstance(figure, Estimate) and form else percent(figure)
+        marks.append(Mark(f"{label}/{x}", float(x), figure.value, f"{label}, {x:g}: {shown}", figure.interval))
+    return Line(label, colour, [(mark.x, mark.y) for mark in marks], marks)
 
 
 def percent(value: str | Share | Estimate | None) -> str:
@@ -131,3 +116,48 @@ def standard_protocol(cells: Sequence[Measured | None], *path: str) -> list[str]
     clean = answer(cells[0] or {}, *(path if path[-1] != "all flagged" else (path[0], "alu")))
     digits = [answer(cell or {}, *path) for cell in cells]
     return [percent(both(clean[: len(one)], one)) if one and clean else "–" for one in digits]
+
+
+def every_attack(union: Measured | None, cells: Iterable[Measured | None] = (), *path: str) -> str:
+    """What stands under the adaptive suite and under the attacks of these cells; a dash where the suite was not run."""
+    return percent(standing(union, cells, *path)) + incomplete(union) if union else "–"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one system answered: a cell for each column, the clean one first, and where answers stand in a cell."""
+
+    name: str
+    cells: Sequence[Measured | None]
+    path: Sequence[str]
+    union: Measured | None = None
+    """What the adaptive suite leaves of it."""
+    together: Sequence[Measured | None] | None = None
+    """The cells whose attacks count with the suite's, if these are not all."""
+    paper: Sequence[float | None] = ()
+    """The paper's own percentages, by column."""
+    why: str = ""
+    """Why nothing was measured; without a reason and without cells, only the paper's percentages are shown."""
+
+
+def protocols(
+    title: str, columns: Iterable[str], rows: Iterable[Row], paper_note: str = "", standard_note: str = ""
+) -> list[Panel]:
+    """Two tables with a note each: right answers beside the paper's, and those that were right clean too."""
+    paper, standard = [], []
+    for row in rows:
+        if row.paper:
+            paper.append([f"{row.name}: the paper", *map(paper_number, row.paper)])
+        if not any(row.cells) and not row.why:
+            continue
+        name = f"{row.name}: here" if row.paper else row.name
+        together = every_attack(row.union, row.cells if row.together is None else row.together, *row.path)
+        paper.append([name, *(paper_protocol(row.cells, *row.path) if any(row.cells) else [row.why])])
+        if row.path[-1] != "flagged":
+            kept = [*standard_protocol(row.cells, *row.path), together]
+            standard.append([row.name, *(kept if row.cells[0] else [row.why or NOT_YET])])
+    header, kept_title = ["", *columns], f"{title}: right clean and right attacked, percent (standard protocol)"
+    return [
+        Table(f"{title}: right answers, percent (paper protocol)", header, paper, paper_note),
+        Table(kept_title, [*header, "every attack together"], standard, standard_note),
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,6 @@ from alu.paper.store import ALU_READINGS, Column, Measured, Reading, digits
 from alu.purifiers import Purifier
 from alu.purifiers.base import Purification
 from alu.threat import ThreatModel
-from alu.training.memory import at_once
 
 Watch = Callable[[str, int, int], None]
 T = TypeVar("T")
@@ -86,9 +85,10 @@ class Workbench:
         """`n` images of a data set, those of CIFAR-10 from the bundled sample as far as it goes."""
 
         def drawn() -> Dataset:
-            sample = data.sample(split) if dataset == "cifar10" and split in ("test", "calibration") else None
-            if sample is not None and n <= len(sample):
-                return sample.draw(n, self.seed)
+            if dataset == "cifar10" and split in ("test", "calibration"):
+                sample = data.sample(split)
+                if n <= len(sample):
+                    return sample.draw(n, self.seed)
             whole = data.open_dataset(dataset, split, root=None if dataset == "cifar10" else self.root)
             return whole.draw(min(n, len(whole)), self.seed)
 
@@ -149,21 +149,21 @@ class Workbench:
 
         return self.once(("purifier", self._shared(system)), build)
 
-    @torch.no_grad()
-    def purified(self, system: System, images: ImageSet) -> Purification:
-        """What the purifier makes of images, and its reconstruction where it has one."""
+    def batches(self, what: str, images: ImageSet) -> Iterator[slice]:
+        """The images in batches of 100, as slices; `watch` is called with how many are done."""
+        for start in range(0, len(images), 100):
+            self.watch(what, start, len(images))
+            yield slice(start, start + 100)
+        self.watch(what, len(images), len(images))
 
-        def run() -> Purification:
-            purifier, parts = self.purifier(system), []
-            portion = at_once(tuple(images.images.shape[1:]), 100)
-            what = f"Purifying {images.name} ({self._shared(system)})"
-            for start in range(0, len(images), portion):
-                self.watch(what, start, len(images))
-                some = images.images[start : start + portion]
-                parts.append(purifier.purify(some, reconstruct=purifier.has_reconstruction))
-            self.watch(what, len(images), len(images))
-            again = [part.reconstruction for part in parts if part.reconstruction is not None]
-            return Purification(torch.cat([part.purified for part in parts]), torch.cat(again) if again else None)
+    @torch.no_grad()
+    def purified(self, system: System, images: ImageSet) -> list[Purification]:
+        """What the purifier makes of each batch, and its reconstruction where it has one."""
+
+        def run() -> list[Purification]:
+            purifier, what = self.purifier(system), f"Purifying {images.name} ({self._shared(system)})"
+            parts = (images.images[part] for part in self.batches(what, images))
+            return [purifier.purify(part, reconstruct=purifier.has_reconstruction) for part in parts]
 
         return self.once(("purified", self._shared(system), images.name), run)
 
@@ -174,8 +174,7 @@ class Workbench:
             network, purifier = self.classifier(system.classifier), self.purifier(system)
             if reading is Reading.PURIFIED:
                 return Defense(network, purifier, rule="purified")
-            rule, reference = READINGS[reading]
-            defense = Defense(network, purifier, LogitShift(), rule, reference)
+            defense = Defense(network, purifier, LogitShift(), *READINGS[reading])
             held_out = self.images(system.dataset, "calibration", self.sizes["calibration"])
             return defense.calibrate_on(self.evidence(defense, system, held_out))
 
@@ -192,13 +191,8 @@ class Workbench:
     @torch.no_grad()
     def evidence(self, defense: Defense, system: System, images: ImageSet) -> Evidence:
         """What the defence looks at; all readings of a system share one purification."""
-        done, parts = self.purified(system, images), []
-        portion = at_once(tuple(images.images.shape[1:]), 100)
-        for start in range(0, len(images), portion):
-            part = slice(start, start + portion)
-            again = None if done.reconstruction is None else done.reconstruction[part]
-            parts.append(defense.evidence(images.images[part], Purification(done.purified[part], again)))
-        return Evidence.join(parts)
+        parts = zip(torch.split(images.images, 100), self.purified(system, images), strict=True)
+        return Evidence.join([defense.evidence(part, purification) for part, purification in parts])
 
     def decision(self, system: System, reading: Reading, images: ImageSet) -> Decision:
         """What is deployed answers."""

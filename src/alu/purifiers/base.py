@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from alu.check import check_images
+from alu.check import check_images, evaluating
 from alu.errors import InputError, UsageError, check_choice
-from alu.modes import evaluating
 from alu.parts import Part
 
 GradMode = Literal["blind", "bpda", "surrogate", "unrolled", "implicit"]

@@ -1,26 +1,29 @@
 """Small charts as inline SVG: logit bars, histograms, lines, clouds of points, and shares one below the other.
 
-Colours are written as attributes, so that a drawing can stand alone in a file. On a page the style sheet sets the ink,
-the background and the colours of bars anew, so that they fit a dark page too; all others are its variables (COLOURS).
+Every colour is a variable of the style sheet, so that a drawing fits a light page and a dark one. `standalone` writes
+the light colours out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from pathlib import Path
 
 from alu.report.axes import Axes, Scale, linear
-from alu.report.figures import Part
+from alu.report.page import Part
 from alu.stats import Share
 
-INK = "#1c2430"
-GREY = "#a9b0bb"
+INK = "var(--ink)"
+GREY = "var(--grey)"
 """The colour of what others published."""
 COLOURS = {level: f"var(--{level})" for level in ("clean", "oblivious", "surrogate", "adaptive")}
 """One colour for clean images and one for each attacker, in every chart of a page."""
 OTHER = "var(--other)"
+STYLE = Path(__file__).with_name("style.css")
 ROW, GAP, WIDTH, LEFT, RIGHT, FOOT = 22, 10, 840, 320, 250, 22
 """The measures of `dots`."""
 
@@ -68,14 +71,6 @@ class Chart:
     note: Sequence[Part] = ()
 
 
-def chart(title: str, drawing: str, legend: Sequence[tuple[str, str]] = (), note: str = "") -> str:
-    """A drawing with its title, its legend (name, colour) and a remark (HTML)."""
-    names = "".join(f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in legend)
-    below = f'<p class="soft">{note}</p>' if note else ""
-    head = f'<p class="legend">{names}</p>' if names else ""
-    return f'<figure class="chart"><figcaption>{escape(title)}</figcaption>{head}{drawing}{below}</figure>'
-
-
 def bars(classes: Sequence[str], before: Sequence[float], after: Sequence[float], mark: int) -> str:
     """Logits before (grey) and after (blue) purification for each class; the true class is set in bold."""
     width, row, left = 340, 15, 86
@@ -87,11 +82,13 @@ def bars(classes: Sequence[str], before: Sequence[float], after: Sequence[float]
         top = 2 + index * row
         kind = ' class="true"' if index == mark else ""
         parts.append(f'<text x="{left - 6}" y="{top + 10}" text-anchor="end"{kind}>{escape(name)}</text>')
-        for offset, values, colour in ((1, before, "#b9bfca"), (7, after, "#2b5fab")):
+        for offset, values, colour in ((1, before, "var(--before)"), (7, after, "var(--after)")):
             length = values[index] * scale
             x = zero + min(0.0, length)
             parts.append(f'<rect x="{x:.1f}" y="{top + offset}" width="{abs(length):.1f}" height="5" fill="{colour}"/>')
-    parts.append(f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{row * len(classes) + 2}" stroke="#99a"/></svg>')
+    parts.append(
+        f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{row * len(classes) + 2}" stroke="var(--axis)"/></svg>'
+    )
     return "".join(parts)
 
 
@@ -202,8 +199,9 @@ def _mark(axes: Axes, mark: Mark, colour: str) -> str:
         low, high = (axes.down(end) for end in mark.ends)
         whisker = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="{colour}"/>'
     return (
-        f'{whisker}<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}" stroke="#fff" data-key="{escape(mark.key)}"'
-        f' data-x="{mark.x!r}" data-value="{mark.y!r}"><title>{escape(mark.says)}</title></circle>'
+        f'{whisker}<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}" stroke="var(--page)"'
+        f' data-key="{escape(mark.key)}" data-x="{mark.x!r}" data-value="{mark.y!r}">'
+        f"<title>{escape(mark.says)}</title></circle>"
     )
 
 
@@ -280,19 +278,22 @@ def _dot_row(row: Dot, y: float) -> str:
 
 def _point(value: float, y: float, colour: str, key: str) -> str:
     return (
-        f'<circle cx="{_share_across(value):.1f}" cy="{y:.1f}" r="4.5" fill="{colour}" stroke="#fff"'
+        f'<circle cx="{_share_across(value):.1f}" cy="{y:.1f}" r="4.5" fill="{colour}" stroke="var(--page)"'
         f' data-key="{escape(key)}" data-value="{value!r}"/>'
     )
 
 
 def standalone(drawing: str) -> str:
-    """The same drawing as a file of its own: with the style that a page would give it, on white."""
+    """The same drawing as a file of its own: on white, with the light colours of the style sheet written out."""
     style = (
-        "<style>text { font: 12px system-ui, sans-serif; fill: #5c6473; } .title { font-weight: 600; fill: #1c2430; } "
-        '.grid { stroke: #dde1e8; }</style><rect width="100%" height="100%" fill="#fff"/>'
+        "<style>text { font: 12px system-ui, sans-serif; fill: var(--soft); } .title { font-weight: 600; fill: "
+        'var(--ink); } .grid { stroke: var(--line); }</style><rect width="100%" height="100%" fill="var(--page)"/>'
     )
     head, rest = drawing.split(">", 1)
-    return head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + ">" + style + rest + "\n"
+    whole = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + ">" + style + rest + "\n"
+    light, _ = STYLE.read_text(encoding="utf-8").split("@media", 1)
+    colours = dict(re.findall(r"(--\w+): (#\w+);", light))
+    return re.sub(r"var\((--\w+)\)", lambda variable: colours[variable[1]], whole)
 
 
 def _share_across(value: float) -> float:

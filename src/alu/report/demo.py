@@ -7,8 +7,7 @@ from typing import Any
 
 from alu.report import page
 from alu.report.charts import COLOURS, Chart, Group, bars, histogram
-from alu.report.figures import Part, count, number, share
-from alu.report.tables import NONE, Cell, Column, Label, Row, Table
+from alu.report.page import NONE, Cell, Column, Label, Part, Row, Table, count, number, share
 from alu.stats import Share
 
 COLUMNS = {

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from alu.errors import UsageError
 from alu.evaluation import metrics
-from alu.evaluation.result import AttackRecord, Diagnostic, Result
-from alu.evaluation.text import setting as headline
-from alu.evaluation.text import stamps
-from alu.evaluation.verdicts import Verdict, bare_share, sentence, sentences, verdicts
+from alu.evaluation.result import STATUSES, AttackRecord, Result
+from alu.evaluation.verdicts import bare_share, sentence_parts, stamps, title, unknown, verdicts
 from alu.report import evaluation_charts as charts
 from alu.report import evaluation_tables as tables
 from alu.report import page
 from alu.report.charts import bars
-from alu.report.figures import FEWEST, Figure, Part, count, number, share
+from alu.report.page import FEWEST, Figure, count, number, share
 from alu.stats import Share
 
 Context = dict[str, Any]
@@ -44,7 +42,7 @@ def html(results: Sequence[Result]) -> str:
     several = len(results) > 1
     return page.render(
         "evaluation.html.j2",
-        title="alu: evaluations side by side" if several else headline(results[0]),
+        title="alu: evaluations side by side" if several else title(results[0]),
         comparison=comparison(results) if several else None,
         chapters=[chapter(index, result, several) for index, result in enumerate(results)],
     )
@@ -69,7 +67,7 @@ def chapter(index: int, result: Result, numbered: bool) -> Context:
     key = f"result-{index}"
     return {
         "key": key,
-        "title": (f"{index + 1}. " if numbered else "") + headline(result),
+        "title": (f"{index + 1}. " if numbered else "") + title(result),
         "stamps": stamps(result),
         "verdict": verdict(key, result),
         "findings": findings(f"{key}/findings", result),
@@ -82,43 +80,35 @@ def chapter(index: int, result: Result, numbered: bool) -> Context:
         "changes": charts.changes(key, result),
         "abstain": abstain(key, result),
         "images": images(key, result),
-        "diagnostics": diagnostics(result),
+        "diagnostics": sorted(result.diagnostics, key=lambda item: STATUSES.index(item.status)),
         "origin": origin(result),
     }
 
 
 def verdict(key: str, result: Result) -> list[Context]:
     """What the defence changes, a sentence for each attacker; nothing for a bare model."""
-    figures: list[Figure] = []
-
-    def placed(level: str, name: str, value: float, text: str) -> str:
-        figures.append(Figure(f"{key}/verdict/{level}/{name}", value, text))
-        return f"\0{len(figures) - 1}\0"
-
-    def worded(one: Verdict) -> str:
-        return sentence(one, lambda name, value, text: placed(one.level, name, value, text))
-
-    rows = sentences(result, worded)
-    kinds = [one.verdict for one in verdicts(result)]
-    kinds = ["unclear"] * (len(rows) - len(kinds)) + kinds
-    return [{"kind": kind, "parts": _with_figures(row, figures)} for kind, row in zip(kinds, rows, strict=True)]
-
-
-def _with_figures(words: str, figures: Sequence[Figure]) -> list[Part]:
-    """The words with each number between two zero characters replaced by the figure of that number."""
-    return [figures[int(part)] if at % 2 else part for at, part in enumerate(words.split("\0"))]
+    rows: list[Context] = [{"kind": "unclear", "parts": [sentence]} for sentence in unknown(result)]
+    for one in verdicts(result):
+        parts = [
+            part if isinstance(part, str) else Figure(f"{key}/verdict/{one.level}/{part[0]}", *part[1:])
+            for part in sentence_parts(one)
+        ]
+        rows.append({"kind": one.verdict, "parts": parts})
+    return rows
 
 
 def findings(key: str, result: Result) -> Context:
     """What the outcomes come to, for sentences."""
     ran = [record for record in result.attacks if record.answers.images]
-    rejected = metrics.rejected_clean(result)
+    clean, rejected = metrics.clean(result), metrics.rejected_clean(result)
     robust, resisted = metrics.robust(result), metrics.resisted(result)
     idle = sum(not record.failed and not record.answers.images for record in result.attacks)
+    paper = [(record.name, given) for record in ran if (given := metrics.paper(result, record)) is not None]
+    best = max((given.value for _, given in paper), default=0.0)
     return {
         "unmet": result.unmet,
         "sharded": result.shard[1] > 1,
-        "clean": share(f"{key}/clean", metrics.clean(result)),
+        "clean": share(f"{key}/clean", clean),
         "n": count(f"{key}/n", len(result.labels)),
         "rejected": share(f"{key}/rejected", rejected) if rejected.count else None,
         "attacks": count(f"{key}/attacks", sum(not record.failed for record in result.attacks)),
@@ -127,10 +117,11 @@ def findings(key: str, result: Result) -> Context:
         "resisted": share(f"{key}/resisted", resisted) if ran and resisted.count != robust.count else None,
         "clean_rejected": share(f"{key}/clean_rejected", rejected),
         "strongest": _strongest(f"{key}/most", result, ran),
-        "paper": _range(f"{key}/paper", ran, lambda record: metrics.paper(result, record), ("low", "high")),
-        "beats_clean": _beats_clean(result, ran),
+        "paper": _ends(f"{key}/paper", paper, "low", "high"),
+        # Rule "alu" may be better under an attack than without any.
+        "beats_clean": len(paper) > 1 and best > clean.value and result.subject.get("rule") == "alu",
         "alarms": share(f"{key}/alarms", metrics.flagged(result.clean)),
-        "flagged": _flagged(f"{key}/flagged", result, ran),
+        "flagged": _ends(f"{key}/flagged", _flagged(result, ran), "least", "most"),
         "diagnostics": count(f"{key}/diagnostics", len(result.diagnostics)) if result.diagnostics else None,
         "passed": count(f"{key}/passed", sum(item.status == "passed" for item in result.diagnostics)),
         "failed": [item.id for item in result.diagnostics if item.status == "failed"],
@@ -152,31 +143,20 @@ def _strongest(key: str, result: Result, ran: list[AttackRecord]) -> Context | N
     }
 
 
-def _range(
-    key: str, records: list[AttackRecord], of: Callable[[AttackRecord], Share | None], names: tuple[str, str]
-) -> list[Context]:
+def _flagged(result: Result, ran: list[AttackRecord]) -> list[tuple[str, Share]]:
+    """How often each attack is flagged; nothing without a detector."""
+    scored = [record for record in ran if metrics.scores(record.answers)] if metrics.scores(result.clean) else []
+    scored = [record for record in scored if len(record.answers.images) >= ENOUGH] or scored
+    return [(record.name, given) for record in scored if (given := metrics.flagged(record.answers)) is not None]
+
+
+def _ends(key: str, rows: list[tuple[str, Share]], low: str, high: str) -> list[Context]:
     """The attacks with the lowest and the highest share, or the only one; none where there is none."""
-    rows = [(record.name, given) for record in records if (given := of(record)) is not None]
     if not rows:
         return []
-    low, high = min(rows, key=lambda row: row[1].value), max(rows, key=lambda row: row[1].value)
-    ends = {names[0]: low, names[1]: high} if len(rows) > 1 else {names[0]: low}
-    return [{"name": name, "share": share(f"{key}/{end}", given)} for end, (name, given) in ends.items()]
-
-
-def _beats_clean(result: Result, ran: list[AttackRecord]) -> bool:
-    """Whether rule "alu" is better under some attack than without any."""
-    values = [given.value for record in ran if (given := metrics.paper(result, record)) is not None]
-    return len(values) > 1 and max(values) > metrics.clean(result).value and result.subject.get("rule") == "alu"
-
-
-def _flagged(key: str, result: Result, ran: list[AttackRecord]) -> list[Context]:
-    """The attacks that are flagged least and most often; none without a detector."""
-    if not metrics.scores(result.clean):
-        return []
-    scored = [record for record in ran if metrics.scores(record.answers)]
-    scored = [record for record in scored if len(record.answers.images) >= ENOUGH] or scored
-    return _range(key, scored, lambda record: metrics.flagged(record.answers), ("least", "most"))
+    least, most = (pick(rows, key=lambda row: row[1].value) for pick in (min, max))
+    ends = [(low, *least), (high, *most)][: len(rows)]
+    return [{"name": name, "share": share(f"{key}/{end}", given)} for end, name, given in ends]
 
 
 def bare(key: str, result: Result) -> Context | None:
@@ -268,12 +248,6 @@ def _chosen(before: Sequence[float], after: Sequence[float], always: tuple[int, 
     return sorted(list(dict.fromkeys([*always, *ranked]))[:MOST_BARS])
 
 
-def diagnostics(result: Result) -> list[Diagnostic]:
-    """Every check of the evaluation on itself, failed ones first."""
-    order = {"failed": 0, "not run": 1, "passed": 2}
-    return sorted(result.diagnostics, key=lambda item: order.get(item.status, 0))
-
-
 def origin(result: Result) -> dict[str, str]:
     """Commit, versions, processor, seed, data set, subject and threat model."""
     facts: Context = {
@@ -283,16 +257,12 @@ def origin(result: Result) -> dict[str, str]:
         **{f"threat model {name}": value for name, value in result.threat.items()},
         "suite": result.suite,
         "budget": result.budget,
-        "seconds attacking": _seconds(result),
-        **({} if result.bare is None else {"seconds attacking the bare classifier": _seconds(result.bare)}),
-        **result.subject,
+        "seconds attacking": round(sum(record.seconds for record in result.attacks), 1),
     }
-    return {name: _plain(value) for name, value in facts.items()}
-
-
-def _seconds(result: Result) -> float:
-    return round(sum(record.seconds for record in result.attacks), 1)
-
-
-def _plain(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping | list) else str(value)
+    if result.bare is not None:
+        seconds = sum(record.seconds for record in result.bare.attacks)
+        facts["seconds attacking the bare classifier"] = round(seconds, 1)
+    return {
+        name: json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+        for name, value in (facts | result.subject).items()
+    }

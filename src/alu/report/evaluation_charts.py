@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from alu import stats
 from alu.evaluation import metrics
 from alu.evaluation.result import Answers, AttackRecord, Result
-from alu.evaluation.text import eps_text
+from alu.evaluation.verdicts import eps_text
 from alu.report.axes import Axes, Scale, linear, log_shares, ordinal, shares
 from alu.report.charts import COLOURS, OTHER, Chart, Group, Line, Mark, cloud, histogram, lines
 from alu.report.evaluation_tables import levels
-from alu.report.figures import FEWEST, WIDEST, Figure, Part, count, share
-from alu.report.tables import NONE, TOO_FEW, Cell, Column, Label, Row, Table, enough_cell, share_cell
+from alu.report.page import (
+    FEWEST,
+    NONE,
+    TOO_FEW,
+    WIDEST,
+    Cell,
+    Column,
+    Figure,
+    Label,
+    Part,
+    Row,
+    Table,
+    count,
+    enough_cell,
+    share,
+    share_cell,
+)
 from alu.stats import Share
 
 RATES = (0.001, 0.005, 0.01, 0.05)
@@ -61,11 +75,16 @@ def scores_chart(result: Result) -> Chart:
 
 def roc_chart(key: str, result: Result) -> Chart:
     """Detection against false alarms, for each attacker the attack that is flagged least."""
+
+    def missed(record: AttackRecord) -> float:
+        flags = record.answers.flagged
+        return 1 - sum(flags) / len(flags)
+
     negative, alarms = metrics.scores(result.clean), metrics.flagged(result.clean)
     low = min(0.1, max(0.001, 1 / (len(negative) + 1)))
     axes = Axes(log_shares(low), shares(), "clean images flagged (logarithmic)", "attacked images flagged")
     drawn, legend = [], []
-    for index, record in one_per_level(result, scored_attacks(result), _missed):
+    for index, record in one_per_level(result, scored_attacks(result), missed):
         flagged = metrics.flagged(record.answers)
         marks = []
         if flagged is not None and alarms is not None:
@@ -80,10 +99,6 @@ def roc_chart(key: str, result: Result) -> Chart:
         "the table has all attacks. Dots are the deployed threshold."
     )
     return Chart("Detection against false alarms (ROC)", lines(axes, "ROC", drawn, named="mark"), legend, [note])
-
-
-def _missed(record: AttackRecord) -> float:
-    return -Share(sum(record.answers.flagged), len(record.answers.flagged)).value
 
 
 def detection_table(key: str, result: Result) -> Table:
@@ -133,27 +148,20 @@ def _precision(key: str, flagged: Share, alarms: Share) -> Cell:
     return Cell([Figure(key, value, f"{100 * value:.2f} %")], [interval])
 
 
-@dataclass(frozen=True)
-class ByClass:
-    """False alarms for each class, most of them first."""
-
-    table: Table | None
-    shown: int
-    hidden: int
-    """Classes with enough images that are not shown because there are so many."""
-    too_small: int
-    classes: int
-
-
-def alarms_by_class(key: str, result: Result) -> ByClass:
-    """Alarms on clean images of each class."""
+def alarms_by_class(key: str, result: Result) -> dict[str, Any]:
+    """Alarms on clean images of each class, most of them first; classes with too few images are only counted."""
     shares_by_class = enumerate(zip(result.classes, metrics.per_class(result), strict=True))
     there = [(index, name, alarms) for index, (name, alarms) in shares_by_class if alarms is not None]
     ranked = sorted((row for row in there if row[2].n >= FEWEST), key=lambda row: -row[2].value)
     shown = ranked[:MANY_CLASSES]
-    rows = [Row(Label(name), [share_cell(share(f"{key}/class/{index}", alarms))]) for index, name, alarms in shown]
-    table = Table([Column("class"), Column("flagged")], rows, dense=True) if rows else None
-    return ByClass(table, len(shown), len(ranked) - len(shown), len(there) - len(ranked), len(there))
+    rows = [Row(Label(name), [share_cell(f"{key}/class/{index}", alarms)]) for index, name, alarms in shown]
+    return {
+        "table": Table([Column("class"), Column("flagged")], rows, dense=True) if rows else None,
+        "shown": len(shown),
+        "hidden": len(ranked) - len(shown),
+        "too_small": len(there) - len(ranked),
+        "classes": len(there),
+    }
 
 
 def strength(key: str, result: Result) -> list[Chart]:
@@ -191,30 +199,24 @@ def _curve(key: str, rows: list[dict[str, Any]], name: str, title: str, x_title:
 
 def changes(key: str, result: Result) -> list[Chart]:
     """Δ of the true class against the highest Δ of another: ALU names whichever is larger."""
-    groups = {"clean": result.clean} | {
-        level: _pooled([record.answers for record in result.attacks if record.knowledge == level])
-        for level in levels(result)
+    groups = {"clean": [result.clean]}
+    for level in levels(result):
+        groups[level] = [record.answers for record in result.attacks if record.knowledge == level]
+    # The highest Δ of another class, and Δ of the true one.
+    points = {
+        name: [point for answers in some for point in zip(answers.rise_other, answers.rise_true, strict=True)]
+        for name, some in groups.items()
     }
-    groups = {name: judged for name, judged in groups.items() if judged.rise_true}
-    if not groups:
+    points = {name: some for name, some in points.items() if some}
+    if not points:
         return []
-    axes = Axes(
-        _reach([value for judged in groups.values() for value in judged.rise_other]),
-        _reach([value for judged in groups.values() for value in judged.rise_true]),
-        "highest Δ of another class", "Δ of the true class", width=420, height=360,
-    )  # fmt: skip
-    return [_change(f"{key}/changes/{name}", name, judged, axes) for name, judged in groups.items()]
+    across, up = zip(*(point for some in points.values() for point in some), strict=True)
+    titles = "highest Δ of another class", "Δ of the true class"
+    axes = Axes(_reach(across), _reach(up), *titles, width=420, height=360)
+    return [_change(f"{key}/changes/{name}", name, some, axes) for name, some in points.items()]
 
 
-def _pooled(parts: list[Answers]) -> Answers:
-    """The logit changes of several attacks together."""
-    return Answers(
-        rise_true=[value for part in parts for value in part.rise_true],
-        rise_other=[value for part in parts for value in part.rise_other],
-    )
-
-
-def _reach(values: list[float]) -> Scale:
+def _reach(values: Sequence[float]) -> Scale:
     """From the least to the greatest value with room for whole points; a few far ones do not squeeze the rest."""
     ranked = sorted(values)
     low, high = ranked[0], ranked[-1]
@@ -225,11 +227,10 @@ def _reach(values: list[float]) -> Scale:
     return linear(low - room, high + room)
 
 
-def _change(key: str, name: str, judged: Answers, axes: Axes) -> Chart:
-    most = share(key, metrics.rose_most(judged))
-    assert most is not None
-    note: list[Part] = ["The true class rises most for ", most.count, " of ", most.n, " (", most.percent, ")."]
-    points = list(zip(judged.rise_other, judged.rise_true, strict=True))
+def _change(key: str, name: str, points: list[tuple[float, float]], axes: Axes) -> Chart:
+    rises = share(key, Share(sum(true > other for other, true in points), len(points)))
+    assert rises is not None
+    note: list[Part] = ["The true class rises most for ", rises.count, " of ", rises.n, " (", rises.percent, ")."]
     beyond = sum(not (axes.x.low <= x <= axes.x.high and axes.y.low <= y <= axes.y.high) for x, y in points)
     if beyond:
         note += [" ", count(f"{key}.beyond", beyond), " lie beyond the frame: rings on its edge."]
@@ -245,10 +246,16 @@ def abstaining(key: str, result: Result) -> Chart | None:
     if not metrics.scores(result.clean) or not result.clean.purified:
         return None
     deployed = result.detection.get("detector", {}).get("threshold")
+
+    def wrong(record: AttackRecord) -> float:
+        """Wrong answers at the deployed threshold; without one, among all answers."""
+        risk = _risk_at(result, record.answers, math.inf if deployed is None else deployed)
+        return -1.0 if risk is None else risk.value
+
     attacks = [pair for pair in scored_attacks(result) if pair[1].answers.purified]
     drawn = [_risk(f"{key}/risk/clean", result, "clean", result.clean, "clean", deployed)]
     legend = [("clean", COLOURS["clean"])]
-    for index, record in one_per_level(result, attacks, partial(_wrong, result, deployed)):
+    for index, record in one_per_level(result, attacks, wrong):
         line = _risk(f"{key}/risk/{index}", result, record.name, record.answers, record.knowledge, deployed)
         if line.points:
             drawn.append(line)
@@ -267,10 +274,22 @@ def _coverage(result: Result, threshold: float) -> float:
     return metrics.kept_and_wrong(result.labels, result.clean, [threshold])[0][0].value
 
 
-def _wrong(result: Result, threshold: float | None, record: AttackRecord) -> float:
-    """Wrong answers among those that an attack's images get, at the deployed threshold; without one, all of them."""
-    risk = metrics.kept_and_wrong(result.labels, record.answers, [math.inf if threshold is None else threshold])[0][1]
-    return -1.0 if risk is None or risk.n < FEWEST else risk.value
+def _risk_at(result: Result, answers: Answers, threshold: float) -> Share | None:
+    """Wrong answers among those given at this threshold; None if they are too few."""
+    risk = metrics.kept_and_wrong(result.labels, answers, [threshold])[0][1]
+    return None if risk is None or risk.n < FEWEST else risk
+
+
+def _risk(key: str, result: Result, name: str, answers: Answers, level: str, deployed: float | None) -> Line:
+    """The risk on these images at every threshold that changes the coverage."""
+    thresholds = _spread(sorted(set(metrics.scores(result.clean))))
+    risks = [(threshold, _risk_at(result, answers, threshold)) for threshold in thresholds]
+    points = [(_coverage(result, threshold), risk.value) for threshold, risk in risks if risk is not None]
+    marks = []
+    if deployed is not None and (risk := _risk_at(result, answers, deployed)) is not None:
+        words = f"{name}: {risk.count} of {risk.n} answers wrong"
+        marks.append(Mark(key, _coverage(result, deployed), risk.value, words))
+    return Line(name, COLOURS.get(level, OTHER), points, marks, dashes=DASHES.get(level, ""))
 
 
 def _risk_axes(drawn: list[Line]) -> Axes:
@@ -281,24 +300,6 @@ def _risk_axes(drawn: list[Line]) -> Axes:
     scales = linear(min(first, 0.9), 1.0), linear(0.0, top)
     x, y = (replace(scale, ticks=tuple((at, f"{100 * at:g} %") for at, _ in scale.ticks)) for scale in scales)
     return Axes(x, y, "clean images answered (coverage)", "wrong among answered (risk)", width=720, right=136)
-
-
-def _risk(key: str, result: Result, name: str, judged: Answers, level: str, deployed: float | None) -> Line:
-    """The risk on these images at every threshold that changes the coverage."""
-    thresholds = _spread(sorted(set(metrics.scores(result.clean))))
-    risks = metrics.kept_and_wrong(result.labels, judged, thresholds)
-    points = [
-        (_coverage(result, threshold), risk.value)
-        for threshold, (_, risk) in zip(thresholds, risks, strict=True)
-        if risk is not None and risk.n >= FEWEST
-    ]
-    marks = []
-    if deployed is not None:
-        risk = metrics.kept_and_wrong(result.labels, judged, [deployed])[0][1]
-        if risk is not None and risk.n >= FEWEST:
-            words = f"{name}: {risk.count} of {risk.n} answers wrong"
-            marks.append(Mark(key, _coverage(result, deployed), risk.value, words))
-    return Line(name, COLOURS.get(level, OTHER), points, marks, dashes=DASHES.get(level, ""))
 
 
 def _spread(values: list[float]) -> list[float]:

@@ -11,28 +11,46 @@ from typing import Any
 from alu.errors import UsageError
 from alu.evaluation import metrics
 from alu.evaluation.result import AttackRecord, Result
-from alu.evaluation.text import eps_text
 from alu.evaluation.verdicts import Verdict, bare_share, verdicts
-from alu.report.figures import Figure, count, distance, number, percent, share
-from alu.report.tables import NONE, Cell, Column, Label, Row, Table, figure_cell, percent_cell, share_cell
+from alu.evaluation.verdicts import setting as attacked_how
+from alu.report.page import (
+    NONE,
+    Cell,
+    Column,
+    Figure,
+    Label,
+    Row,
+    Table,
+    count,
+    distance,
+    figure_cell,
+    number,
+    percent,
+    share_cell,
+)
 from alu.stats import Share
 
 KNOWS = {
-    "oblivious": "knows the classifier, not the defence",
-    "surrogate": "also the gradient through one pass of the purifier",
-    "adaptive": "knows everything: the purifier, its steps, the threshold, the rule",
+    "clean": [],
+    "oblivious": ["knows the classifier, not the defence"],
+    "surrogate": ["also the gradient through one pass of the purifier"],
+    "adaptive": ["knows everything: the purifier, its steps, the threshold, the rule"],
 }
 LOSS_MARKED = 0.02
 """A loss of correct answers above this is marked."""
 PASSES = Column("passes per image", ["forward", "backward"])
-Cells = Callable[[int, AttackRecord], list[Cell]]
-"""The number and the record of an attack -> its cells."""
 STANDARD = Column("standard protocol", ["correct clean and attacked"])
 
 
 def levels(result: Result) -> list[str]:
     """The levels of knowledge of which there is an attack."""
     return [name for name in metrics.LEVELS if any(record.knowledge == name for record in result.attacks)]
+
+
+def rejected_cell(key: str, result: Result) -> Cell:
+    """Clean images rejected, without the interval."""
+    rejected = metrics.rejected_clean(result)
+    return Cell([percent(key, rejected.value)]) if rejected.n else NONE
 
 
 def summary(key: str, result: Result) -> Table:
@@ -46,8 +64,7 @@ def summary(key: str, result: Result) -> Table:
         Column("resisted", ["correct or rejected"]),
         Column("clean images rejected", ["read with “resisted”"]),
     ]
-    rows = [_no_attack(f"{key}/clean", result, bare)]
-    rows += [_level(f"{key}/level/{level}", result, level, bare) for level in levels(result)]
+    rows = [_attacker(key, result, level, bare) for level in ("clean", *levels(result))]
     means = metrics.over_draws(result)
     if means is not None:
         clean, robust = percent(f"{key}/draws/clean", means[0]), percent(f"{key}/draws/robust", means[1])
@@ -57,44 +74,28 @@ def summary(key: str, result: Result) -> Table:
     return Table(columns, rows)
 
 
-def _no_attack(key: str, result: Result, bare: dict[str, Verdict]) -> Row:
-    values = metrics.outcomes(result.clean, result.labels).values()
-    resisted = Share(sum(value != metrics.WRONG for value in values), len(values))
-    cells = [
-        NONE,
-        share_cell(share(key, metrics.clean(result))),
-        *_bare_cells(f"{key}/bare", bare, "clean"),
-        share_cell(share(f"{key}/resisted", resisted)),
-        share_cell(share(f"{key}/rejected", metrics.rejected_clean(result))),
-    ]
-    return Row(Label("no attack", knowledge="clean"), cells)
-
-
-def _level(key: str, result: Result, level: str, bare: dict[str, Verdict]) -> Row:
-    names = metrics.LEVELS[level]
+def _attacker(key: str, result: Result, level: str, bare: dict[str, Verdict]) -> Row:
+    """What is left for one attacker, or without an attack."""
+    names, verdict = metrics.LEVELS.get(level, ()), bare.get(level)
     ran = sum(record.knowledge in names and not record.failed for record in result.attacks)
-    resisted = share(
-        f"{key}/resisted",
-        metrics.resisted(result, names),
-        at_most=metrics.bound_only(result, names, (metrics.CORRECT, metrics.REJECTED)),
-    )
-    robust = share(f"{key}/robust", metrics.robust(result, names), at_most=metrics.bound_only(result, names))
+    at = f"{key}/level/{level}" if names else f"{key}/clean"
+    resisted_at_most = metrics.bound_only(result, names, (metrics.CORRECT, metrics.REJECTED))
     cells = [
-        figure_cell(count(f"{key}/attacks", ran)),
-        share_cell(robust),
-        *_bare_cells(f"{key}/bare", bare, level),
-        share_cell(resisted),
-        percent_cell(share(f"{key}/rejected", metrics.rejected_clean(result))),
+        figure_cell(count(f"{at}/attacks", ran) if names else None),
+        share_cell(
+            f"{at}/robust" if names else at,
+            metrics.robust(result, names),
+            at_most=metrics.bound_only(result, names),
+        ),
     ]
-    return Row(Label(level, [KNOWS[level]], knowledge=level), cells)
-
-
-def _bare_cells(key: str, bare: dict[str, Verdict], level: str) -> list[Cell]:
-    """The bare classifier against the same attacker, where the subject is a defence."""
-    if not bare:
-        return []
-    verdict = bare.get(level)
-    return [NONE if verdict is None else share_cell(share(key, verdict.bare, at_most=verdict.at_most[1]))]
+    if bare:
+        cells.append(share_cell(f"{at}/bare", verdict.bare, at_most=verdict.at_most[1]) if verdict else NONE)
+    cells.append(share_cell(f"{at}/resisted", metrics.resisted(result, names), at_most=resisted_at_most))
+    if names:
+        cells.append(rejected_cell(f"{at}/rejected", result))
+    else:
+        cells.append(share_cell(f"{at}/rejected", metrics.rejected_clean(result)))
+    return Row(Label(level if names else "no attack", KNOWS[level], knowledge=level), cells)
 
 
 def attacks(key: str, result: Result) -> Table:
@@ -120,48 +121,60 @@ def attacks(key: str, result: Result) -> Table:
     return Table(columns, rows, groups, dense=True, levels=levels(result))
 
 
-def _attack_rows(records: Sequence[AttackRecord], cells: Cells, knowledge: bool = True) -> list[Row]:
+def bare_classifier(key: str, bare: Result) -> Table:
+    """The classifier without the defence, under its own attacks."""
+
+    def cells(index: int, record: AttackRecord) -> list[Cell]:
+        at = f"{key}/attack/{index}"
+        return [*_broken(at, bare, record), _standard(at, bare, record), *_cost(at, record)]
+
+    columns = [Column("attack"), Column("images"), Column("answered wrongly"), STANDARD, Column("seconds"), PASSES]
+    return Table(columns, _attack_rows(bare.attacks, cells, knowledge=False), dense=True)
+
+
+def _attack_rows(
+    records: Sequence[AttackRecord], cells: Callable[[int, AttackRecord], list[Cell]], knowledge: bool = True
+) -> list[Row]:
     """A row for each attack that had images, with its remarks; one for all attacks of a level that had none."""
     rows: list[Row] = []
+    idle: dict[str, list[str]] = {}
     for index, record in enumerate(records):
-        if not record.answers.images and not record.failed:
-            continue
         level = record.knowledge if knowledge else ""
         label = Label(record.name, [record.about], level, strong=True)
-        if not record.answers.images:
+        if record.answers.images:
+            rows.append(Row(label, cells(index, record)))
+            remarks = ([f"Could not go on: {record.failed}"] if record.failed else []) + record.notes
+            rows += [Row(Label("", knowledge=level), remark=remark) for remark in remarks]
+        elif record.failed:
             rows.append(Row(label, remark=f"Could not run: {record.failed}"))
-            continue
-        rows.append(Row(label, cells(index, record)))
-        remarks = ([f"Could not go on: {record.failed}"] if record.failed else []) + record.notes
-        rows += [Row(Label("", knowledge=level), remark=remark) for remark in remarks]
-    idle: dict[str, list[str]] = {}
-    for record in records:
-        if not record.answers.images and not record.failed:
-            idle.setdefault(record.knowledge if knowledge else "", []).append(record.name)
+        else:
+            idle.setdefault(level, []).append(record.name)
     why = "Not run: earlier attacks had broken every image."
     return rows + [Row(Label(", ".join(names), [], level, strong=True), remark=why) for level, names in idle.items()]
 
 
 def _attack(key: str, result: Result, record: AttackRecord, steady: bool) -> list[Cell]:
-    judged = record.answers
+    answers = record.answers
     detector = bool(result.detection.get("detector")) or any(result.clean.flagged)
-
-    def cell(name: str, given: Share | None) -> Cell:
-        return share_cell(share(f"{key}/{name}", given), n=False)
-
-    resubmitted = number(f"{key}/steady", statistics.fmean(judged.steady), 3) if judged.steady else None
+    resubmitted = number(f"{key}/steady", statistics.fmean(answers.steady), 3) if answers.steady else None
     norm = result.threat["norm"]
     median = distance(f"{key}/distance", statistics.median(record.distance), norm) if record.distance else None
+    others = ("bare", "purified", "control")
     return [
         *_broken(key, result, record),
-        cell("paper", metrics.paper(result, record)),
-        cell("standard", metrics.robust_under(result, record) if record.whole else None),
+        share_cell(f"{key}/paper", metrics.paper(result, record), n=False),
+        _standard(key, result, record),
         *([figure_cell(resubmitted)] if steady else []),
-        cell("flagged", metrics.flagged(judged) if detector else None),
-        *(cell(name, metrics.beside(result, judged, name)) for name in ("bare", "purified", "control")),
+        share_cell(f"{key}/flagged", metrics.flagged(answers) if detector else None, n=False),
+        *(share_cell(f"{key}/{who}", metrics.beside(result, answers, who), n=False) for who in others),
         figure_cell(median),
         *_cost(key, record),
     ]
+
+
+def _standard(key: str, result: Result, record: AttackRecord) -> Cell:
+    """Standard protocol, of an attack on all images."""
+    return share_cell(f"{key}/standard", metrics.robust_under(result, record) if record.whole else None, n=False)
 
 
 def _broken(key: str, result: Result, record: AttackRecord) -> list[Cell]:
@@ -177,39 +190,27 @@ def _cost(key: str, record: AttackRecord) -> list[Cell]:
     return [figure_cell(number(f"{key}/seconds", record.seconds)), Cell([forward], [[backward]])]
 
 
-def bare_classifier(key: str, bare: Result) -> Table:
-    """The classifier without the defence, under its own attacks."""
-
-    def cells(index: int, record: AttackRecord) -> list[Cell]:
-        at = f"{key}/attack/{index}"
-        whole = share(f"{at}/standard", metrics.robust_under(bare, record)) if record.whole else None
-        return [*_broken(at, bare, record), share_cell(whole, n=False), *_cost(at, record)]
-
-    columns = [Column("attack"), Column("images"), Column("answered wrongly"), STANDARD, Column("seconds"), PASSES]
-    return Table(columns, _attack_rows(bare.attacks, cells, knowledge=False), dense=True)
-
-
 def harmless(key: str, result: Result) -> Table:
     """A row for each harmless change, moderate ones first."""
-    rows = list(enumerate(result.detection["harmless"]))
-    rejects = any(row.get("rejected") for _, row in rows) or result.subject.get("rule") == "abstain"
+    changes = result.detection["harmless"]
+    rejects = any(row.get("rejected") for row in changes) or result.subject.get("rule") == "abstain"
     flags = bool(result.detection.get("detector"))
     moderate: list[Row] = []
     strong: list[Row] = []
-    for index, row in rows:
+    for index, row in enumerate(changes):
         # Results of older versions do not say how strong a change is.
         which = moderate if row.get("moderate", True) else strong
         which.append(_change(f"{key}/{index}", row, flags, rejects))
-    heading = Row(Label("Strong changes", strong=True), remark="A person would notice these.", heading=True)
+    if strong:
+        strong.insert(0, Row(Label("Strong changes", strong=True), remark="A person would notice these.", heading=True))
     columns = ["change", "bare classifier", "purifier only", "deployed", "flagged", *(["rejected"] if rejects else [])]
     groups = [("", 1), ("correct answers", 3), ("", 1 + rejects)]
-    every = [*moderate, heading, *strong] if strong else moderate
-    return Table([Column(title) for title in columns], every, groups, dense=True)
+    return Table([Column(title) for title in columns], moderate + strong, groups, dense=True)
 
 
 def _change(key: str, row: dict[str, Any], flags: bool, rejects: bool) -> Row:
     def cell(name: str) -> Cell:
-        return share_cell(share(f"{key}/{name}", Share(row[name], row["n"])), n=False) if name in row else NONE
+        return share_cell(f"{key}/{name}", Share(row[name], row["n"]), n=False) if name in row else NONE
 
     deployed = cell("right")
     lost = (max(row.get("bare", 0), row.get("purified", 0)) - row["right"]) / row["n"]
@@ -237,16 +238,15 @@ def side_by_side(results: Sequence[Result]) -> Table:
 
 def _compared(index: int, result: Result) -> Row:
     key = f"compare/{index}"
-    cells = [share_cell(share(f"{key}/clean", metrics.clean(result)), n=False)]
+    cells = [share_cell(f"{key}/clean", metrics.clean(result), n=False)]
     for level, names in metrics.LEVELS.items():
         robust = metrics.robust(result, names) if level in levels(result) else None
-        bound = metrics.bound_only(result, names)
-        cells.append(share_cell(share(f"{key}/{level}", robust, at_most=bound), n=False))
+        cells.append(share_cell(f"{key}/{level}", robust, n=False, at_most=metrics.bound_only(result, names)))
     bare, at_most = bare_share(result) if result.bare is not None else (None, False)
     cells += [
-        share_cell(share(f"{key}/bare", bare, at_most=at_most), n=False),
-        share_cell(share(f"{key}/resisted", metrics.resisted(result)), n=False),
-        percent_cell(share(f"{key}/rejected", metrics.rejected_clean(result))),
+        share_cell(f"{key}/bare", bare, n=False, at_most=at_most),
+        share_cell(f"{key}/resisted", metrics.resisted(result), n=False),
+        rejected_cell(f"{key}/rejected", result),
     ]
     small = [setting(result), *([] if result.complete else ["INCOMPLETE"])]
     return Row(Label(_numbered(index, result), small, link=f"result-{index}"), cells)
@@ -258,21 +258,7 @@ def _numbered(index: int, result: Result) -> str:
 
 def setting(result: Result) -> str:
     """Under what a result was measured."""
-    threat = result.threat
-    eps = eps_text(threat["eps"], threat["norm"])
-    return f"{threat['norm']} eps {eps}, suite {result.suite}, budget {result.budget}, n = {len(result.labels)}"
-
-
-def _differences(first: Result, second: Result) -> list[str]:
-    """Why two results are not about the same attacker."""
-    checks = {
-        "under different threat models": first.threat != second.threat,
-        "by different suites or budgets: the one attacked harder looks worse": (
-            (first.suite, first.budget) != (second.suite, second.budget)
-        ),
-        "not both complete": not (first.complete and second.complete),
-    }
-    return [reason for reason, differs in checks.items() if differs]
+    return f"{attacked_how(result)}, n = {len(result.labels)}"
 
 
 def pairs(results: Sequence[Result]) -> Table:
@@ -298,3 +284,15 @@ def _pair(key: str, first: tuple[str, Result], second: tuple[str, Result]) -> Ro
         Cell(["differ" if p_value < 0.05 else "may be equally good"]),
     ]
     return Row(Label(first[0], [*small, *_differences(first[1], second[1])]), cells)
+
+
+def _differences(first: Result, second: Result) -> list[str]:
+    """Why two results are not about the same attacker."""
+    checks = {
+        "under different threat models": first.threat != second.threat,
+        "by different suites or budgets: the one attacked harder looks worse": (
+            (first.suite, first.budget) != (second.suite, second.budget)
+        ),
+        "not both complete": not (first.complete and second.complete),
+    }
+    return [reason for reason, differs in checks.items() if differs]

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from alu.modes import evaluating
+from alu.check import evaluating
 from alu.training.batches import Batch
 from alu.training.objectives import Objective
 

@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from alu import models
-from alu.check import check_classifier, find_device, warn
+from alu.check import check_classifier, evaluating, find_device, warn
 from alu.data.dataset import Dataset
 from alu.decision import RuleName, find_rule
 from alu.defense import REFERENCES, Defense, Reference
 from alu.detectors import Detector, LogitPeak, LogitShift
 from alu.detectors.base import least_images
 from alu.errors import DataError, InputError, StorageError, UsageError, nearest
-from alu.modes import evaluating
 from alu.purifiers import JPEG, PCA, Blur, LatentVAE, Median, Purifier
 from alu.training.fitted import Fitted, measure
 from alu.training.fitting_vae import Budget, Watcher, trained_vae

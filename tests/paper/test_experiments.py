@@ -7,8 +7,9 @@ import json
 import pytest
 
 from alu.errors import UsageError
-from alu.paper.catalog import EXPERIMENTS, find
+from alu.paper import EXPERIMENTS, find
 from alu.paper.store import Results
+from alu.paper.views import Table
 from alu.paper.workbench import Workbench
 
 TINY = {
@@ -48,7 +49,7 @@ def test_an_experiment_is_whole(name: str) -> None:
 def test_an_empty_view_says_so(name: str) -> None:
     panels = EXPERIMENTS[name].view(Results())
     assert panels, "a view without results still shows something"
-    assert all(isinstance(panel.html(), str) and isinstance(panel.text(), str) for panel in panels)
+    assert all(panel.text() for panel in panels if isinstance(panel, Table))
 
 
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:

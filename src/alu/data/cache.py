@@ -1,14 +1,14 @@
-"""Data sets in the cache: decoded once, then read from one safetensors file, half by half."""
+"""Known data sets in the cache: decoded once, then read from one safetensors file, half by half."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,13 +16,12 @@ from torch import Tensor
 
 from alu.data.archives import fingerprint
 from alu.data.dataset import Dataset
-from alu.data.splits import check_split, disjoint
-from alu.errors import DataError
+from alu.data.splits import SPLITS, disjoint
+from alu.errors import DataError, check_choice
 from alu.storage import explained, write_tensors
 
-T = TypeVar("T")
 Half = tuple[Tensor, Tensor]  # uint8 pixels [N, C, H, W] and labels [N]
-HELD_OUT = 0.05  # share of the training images that calibration and validation get each
+HELD_OUT = 0.05  # of the training images, for calibration and for validation each
 
 
 def cache_folder() -> Path:
@@ -32,7 +31,7 @@ def cache_folder() -> Path:
 
 
 @dataclass(frozen=True)
-class Stored:
+class CachedCopy:
     """A safetensors file with train_pixels, train_labels, test_pixels and test_labels."""
 
     path: Path
@@ -40,54 +39,49 @@ class Stored:
     @property
     def source(self) -> str:
         """Where the images were read from."""
-        return self._read(lambda file: str((file.metadata() or {}).get("source", "unknown")))
+        with self._opened() as file:
+            return str((file.metadata() or {}).get("source", "unknown"))
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, in the order of their labels."""
-        return self._read(lambda file: tuple(json.loads((file.metadata() or {}).get("classes", "[]"))))
+        with self._opened() as file:
+            return tuple(json.loads((file.metadata() or {}).get("classes", "[]")))
 
     def half(self, which: str) -> Half:
         """Pixels and int64 labels of "train" or "test"; pixels stay on disk until they are used."""
-        return self._read(
-            lambda file: (
-                file.get_tensor(f"{which}_pixels"),
-                file.get_tensor(f"{which}_labels").to(torch.int64),
-            )
-        )
+        with self._opened() as file:
+            return file.get_tensor(f"{which}_pixels"), file.get_tensor(f"{which}_labels").to(torch.int64)
 
-    def _read(self, use: Callable[[Any], T]) -> T:
-        with explained(self.path, "read"):
-            try:
-                with safe_open(self.path, framework="pt") as file:
-                    return use(file)
-            except SafetensorError as error:
-                raise DataError(
-                    f"The cached copy {self.path} is damaged ({error}). Delete it; the next call makes it again."
-                ) from error
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        try:
+            with explained(self.path, "read"), safe_open(self.path, framework="pt") as file:
+                yield file
+        except SafetensorError as error:
+            raise DataError(
+                f"The cached copy {self.path} is damaged ({error}). Delete it; the next call makes it again."
+            ) from error
 
 
-def store(path: Path, halves: Mapping[str, Half], classes: tuple[str, ...], source: str) -> Stored:
+def store(path: Path, halves: Mapping[str, Half], classes: tuple[str, ...], source: str) -> CachedCopy:
     """Write both halves to the cache, whole or not at all."""
     tensors = {}
     for which, (pixels, labels) in halves.items():
         tensors[f"{which}_pixels"] = pixels
         tensors[f"{which}_labels"] = labels.to(torch.uint8)  # no data set here has more than 256 classes
     write_tensors(path, tensors, {"source": source, "classes": json.dumps(classes)})
-    return Stored(path)
+    return CachedCopy(path)
 
 
-def stored(
-    name: str,
-    title: str,
-    place: Path | None,
-    build: Callable[[Path], tuple[dict[str, Half], tuple[str, ...]]],
-) -> Stored:
-    """The cached copy of the data set in `place`, made by `build` at first; without a place, the only one."""
+def cached_copy(
+    name: str, title: str, place: Path | None, build: Callable[[Path], tuple[dict[str, Half], tuple[str, ...]]]
+) -> CachedCopy:
+    """The copy of the data set in `place`, made by `build` on first use; without a place, the only copy there is."""
     if place is not None:
         path = cache_folder() / f"{name}-{fingerprint(place)}.safetensors"
         if path.exists():
-            return Stored(path)
+            return CachedCopy(path)
         halves, classes = build(place)
         return store(path, halves, classes, str(place))
     copies = cached_copies(name)
@@ -95,17 +89,17 @@ def stored(
         return copies[0]
     if copies:
         places = ", ".join(copy.source for copy in copies)
-        raise DataError(f"{title} was read from several places ({places}). Say with root= which one is meant.")
+        raise DataError(f"{title} was read from several places ({places}). Choose one of them with root=.")
     raise DataError(
         f"{title} is not here. Get its official archive and give root= its path, or the path of the folder "
         "it is in; afterwards root= is no longer needed."
     )
 
 
-def cached_copies(name: str) -> list[Stored]:
+def cached_copies(name: str) -> list[CachedCopy]:
     """Every copy of this data set in the cache."""
     patterns = (f"{name}.safetensors", f"{name}-*.safetensors")  # not name*: cifar10 would find cifar100
-    return [Stored(path) for pattern in patterns for path in sorted(cache_folder().glob(pattern))]
+    return [CachedCopy(path) for pattern in patterns for path in sorted(cache_folder().glob(pattern))]
 
 
 def held_out_parts(labels: Tensor) -> dict[str, Tensor]:
@@ -122,16 +116,8 @@ def split_of(
     parts: Callable[[Tensor], dict[str, Tensor]] = held_out_parts,
 ) -> Dataset:
     """One split of a data set that comes in a training and a test half."""
-    check_split(split)
+    check_choice("split", split, SPLITS)
     if split == "test":
         return Dataset(*half("test"), classes, name, split)
     pixels, labels = half("train")
     return Dataset(pixels, labels, classes, name, split).take(parts(labels)[split])
-
-
-def content_digest(half: Half) -> str:
-    """SHA-256 of the pixels in [N, C, H, W] order followed by the labels, one byte each."""
-    digest = hashlib.sha256()
-    for tensor in half:
-        digest.update(tensor.to(torch.uint8).contiguous().numpy().tobytes())
-    return digest.hexdigest()

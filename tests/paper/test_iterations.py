@@ -9,10 +9,10 @@ import torch
 from alu.paper import iterations, learning_rate
 from alu.paper.base import System
 from alu.paper.claims import FAILS, FEW, HOLDS
-from alu.paper.descents import ATTACKED, CLASSIFIERS, COLUMNS, PAPERS, READINGS, VAE, measure_steps
+from alu.paper.iterations import ATTACKED, CLASSIFIERS, COLUMNS, PAPERS, READINGS, VAE, measure_steps
 from alu.paper.learning_rate import SETTINGS
 from alu.paper.store import Column, digits
-from alu.paper.views import Chart, Table
+from alu.paper.views import Table
 from alu.paper.workbench import Workbench
 from alu.purifiers import LatentVAE
 from tests.paper.toys import points, results, rows
@@ -47,12 +47,12 @@ def test_iterations_draw_the_papers_points_in_grey() -> None:
     by = {column: {"0": ONE, "20": ONE} for column in COLUMNS}
     measured = {"solver": "Adam", "n": 1, "cifar10-unified": by, "cifar10-at": by}
     drawn = iterations.view(results({iterations.Key(start): measured for start in ("encoder", "sampled")}))
-    first, plain, *_ = charts = [panel for panel in drawn if isinstance(panel, Chart)]
+    first, plain, *_ = charts = [panel for panel in drawn if not isinstance(panel, Table)]
     assert points(first)["paper/attacked/0"] == "0.0863"
     assert not any(key.startswith("paper/") for key in points(plain)), "whose figures fit the reconstruction reading"
     assert "clean, if none were flagged/0" in points(plain)
     assert len(charts) == 6, "two of each classifier from the encoder, and two of the paper's own from elsewhere"
-    assert sum("paper/" in panel.html() for panel in charts) == 2, "and on the paper's own classifier"
+    assert sum("paper/" in "".join(points(panel)) for panel in charts) == 2, "and on the paper's own classifier"
     assert len(drawn) - len(charts) == 8, "a table for each start, classifier and reading"
 
 
@@ -61,7 +61,7 @@ def test_all_rates_are_in_one_figure_and_each_solver_in_the_papers_axes() -> Non
     measured = {"n": 1, **dict.fromkeys(CLASSIFIERS, by)}
     cells = {learning_rate.Key(*setting, rate): measured for setting in SETTINGS for rate in (1e-4, 1.0)}
     drawn = learning_rate.view(results(cells))
-    first, _, near, *_ = charts = [panel for panel in drawn if isinstance(panel, Chart)]
+    first, _, near, *_ = charts = [panel for panel in drawn if not isinstance(panel, Table)]
     assert len(charts) == 2 + 4 + 2 + 2
     assert all(f"{', '.join(setting)}/1.0" in points(first) for setting in SETTINGS)
     assert "paper/detected/0.0001" in points(first)

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 import alu.data
-from alu.data import decoded
+from alu.data import pictures
 
 ORIENTATION = 0x0112
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -161,7 +161,7 @@ def test_pictures_kept_on_disk_are_upright_and_never_an_older_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALU_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(decoded, "IN_MEMORY", 0)
+    monkeypatch.setattr(pictures, "IN_MEMORY", 0)
     root = mixed(tmp_path / "mixed")
     # The name under which a version that did not know orientation kept these pictures.
     old = hashlib.blake2b(b"(16, 24) 3\n", digest_size=12)

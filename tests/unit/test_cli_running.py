@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.progress import Progress
 
-from alu.cli.stages import MOST_BARS, _make_room
+from alu.cli.running import MOST_BARS, _make_room
 
 
 def test_done_bars_make_room_and_others_stay() -> None:

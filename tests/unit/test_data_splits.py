@@ -5,8 +5,8 @@ import hashlib
 import pytest
 import torch
 
-from alu.data.cifar10 import held_out_positions
-from alu.data.splits import SPLITS, check_split, disjoint, drawn, own_part
+from alu.data.cifar import held_out_positions
+from alu.data.splits import SPLITS, disjoint, drawn, own_part
 from alu.errors import DataError, UsageError
 
 LABELS = torch.arange(1000) % 7
@@ -67,7 +67,7 @@ def test_own_parts_respect_what_the_user_separated() -> None:
 
 def test_an_unknown_split_offers_the_nearest() -> None:
     with pytest.raises(UsageError, match="Did you mean calibration"):
-        check_split("calibrate")
+        own_part(LABELS, "calibrate")
     with pytest.raises(UsageError, match="Did you mean validation"):
         own_part(LABELS, "valid")
 

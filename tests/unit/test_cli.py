@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from typer.main import get_command
 
-from alu.cli import app
+from alu.cli import app, as_options
 
 PROMISED = {
     "attack": [
@@ -58,3 +59,17 @@ def test_every_command_says_what_it_does() -> None:
         assert command.help
         for parameter in command.params:
             assert parameter.help or parameter.name == "help", f"{command.name} {parameter.name}"
+
+
+@pytest.mark.parametrize(
+    ("library", "command"),
+    [
+        ("Pass trust=True if the code is yours.", "Pass --trust if the code is yours."),
+        ("Give root= its path, or size= to scale.", "Give --root its path, or --size to scale."),
+        ("Choose one of them with root=.", "Choose one of them with --root."),
+        ("size=5000: expected from 1 to 4096.", "size=5000: expected from 1 to 4096."),
+        ("PGD(targeted=True) and its_size= x", "PGD(targeted=True) and its_size= x"),
+    ],
+)
+def test_advice_of_the_library_is_given_in_options(library: str, command: str) -> None:
+    assert as_options(library) == command

@@ -15,6 +15,7 @@ from alu.check import answers, check_images, check_logits, evaluating, look_like
 from alu.decision import Decision, Evidence, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
 from alu.errors import InputError, UsageError, check_choice
+from alu.progress import Count
 from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits, replace
 from alu.purifiers.filters import Identity
 
@@ -201,9 +202,7 @@ class Defense(nn.Module):
             )
 
     @torch.no_grad()
-    def calibrate(
-        self, images: Tensor, batch_size: int = 100, watch: Callable[[int, int], None] | None = None
-    ) -> Defense:
+    def calibrate(self, images: Tensor, batch_size: int = 100, watch: Count | None = None) -> Defense:
         """Set the detector's threshold from clean images that nothing was trained on; returns itself.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,10 +17,10 @@ from alu.decision import Decision, Evidence
 from alu.defense import Defense, batched_logits
 from alu.detectors import LogitShift
 from alu.evaluation.cascade import png
+from alu.progress import Count, Watch, silent
 from alu.provenance import provenance
 from alu.purifiers import PCA, LatentVAE
 
-Watcher = Callable[[str, int, int], None]
 """Stage, how much is done, and of how much."""
 MAIN = "VAE + ALU (input)"
 """The defence whose scores and pictures are shown."""
@@ -39,7 +39,7 @@ class DemoResult:
     setting: dict[str, Any]
 
 
-def run_demo(n: int = 200, seed: int = 0, device: str = "cpu", watch: Watcher = lambda *_: None) -> DemoResult:
+def run_demo(n: int = 200, seed: int = 0, device: str = "cpu", watch: Watch = silent) -> DemoResult:
     """Attack the bundled classifier on `n` bundled test images and let every defence answer."""
     classifier = models.load("cifar10-standard").to(device)
     vae, pca = LatentVAE("cifar10-vae", steps=20).to(device), PCA.bundled("cifar10-pca").to(device)
@@ -78,9 +78,7 @@ def run_demo(n: int = 200, seed: int = 0, device: str = "cpu", watch: Watcher = 
     )  # fmt: skip
 
 
-def gather(
-    defenses: Mapping[str, Defense], images: Tensor, watch: Callable[[int, int], None], batch_size: int = 100
-) -> dict[str, Evidence]:
+def gather(defenses: Mapping[str, Defense], images: Tensor, watch: Count, batch_size: int = 100) -> dict[str, Evidence]:
     """What `Defense.evidence` gives for each defence; those that differ in their rule alone share it."""
     kinds = {name: (defense.classifier, defense.purifier, defense.reference) for name, defense in defenses.items()}
     distinct = {kinds[name]: defense for name, defense in defenses.items()}
@@ -96,7 +94,7 @@ def gather(
 
 
 def attacked_images(
-    classifier: nn.Module, vae: LatentVAE, images: Tensor, labels: Tensor, seed: int, watch: Watcher
+    classifier: nn.Module, vae: LatentVAE, images: Tensor, labels: Tensor, seed: int, watch: Watch
 ) -> dict[str, Tensor]:
     """The images of every column."""
     attack = PGD(eps=8 / 255, steps=20, seed=seed)

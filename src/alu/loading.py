@@ -16,6 +16,7 @@ from alu.detectors import LogitShift
 from alu.errors import UsageError, nearest
 from alu.imports import call_factory
 from alu.models.cards import Card
+from alu.progress import Count, Watch, silent
 from alu.purifiers import JPEG, PCA, AntiAdversary, Blur, Hedge, Identity, InnerVAE, LatentVAE, Median, Purifier, UNet
 from alu.saving import is_defense
 
@@ -46,7 +47,6 @@ FILTERS: dict[str, Callable[..., Purifier]] = {
 }
 GUIDED: dict[str, Callable[..., Purifier]] = {"anti-adversary": AntiAdversary, "hedge": Hedge}
 """Purifiers that follow the gradient of the classifier they protect."""
-Watch = Callable[[str, int, int], None]
 
 
 class CallableModule(nn.Module):
@@ -62,7 +62,7 @@ class CallableModule(nn.Module):
 
 
 def load(
-    name: str | Path, *, classifier: Any = None, trust: bool = False, watch: Watch = lambda *_: None
+    name: str | Path, *, classifier: Any = None, trust: bool = False, watch: Watch = silent
 ) -> nn.Module | Defense:
     """A ready defence or classifier.
 
@@ -103,7 +103,7 @@ def load(
     return models.load(text)
 
 
-def bundled_defense_named(name: str, watch: Callable[[int, int], None] | None = None) -> Defense | None:
+def bundled_defense_named(name: str, watch: Count | None = None) -> Defense | None:
     """The defence of a name such as "demo-pca" or "cifar10-at+vae-reconstruction" (a bundled CIFAR-10 classifier behind
     one of the demo's purifiers, in one of its readings); None if the name is not that of a defence."""
     if name in DEMO:
@@ -133,7 +133,7 @@ def bundled_defense(
     classifier: str = "cifar10-standard",
     purifier: str = "vae",
     reading: str = "input",
-    watch: Callable[[int, int], None] | None = None,
+    watch: Count | None = None,
 ) -> Defense:
     """A bundled classifier behind a bundled purifier, calibrated on all bundled calibration images."""
     rule, reference = READINGS[reading]

@@ -109,7 +109,7 @@ def test_no_file_imports_another_in_a_circle() -> None:
 def test_attacks_know_nothing_of_defenses() -> None:
     for path in (SOURCE / "attacks").rglob("*.py"):
         parts = {part_of(name) for name in imported(path)}
-        assert parts <= {"attacks", "check", "errors", "parts", "rng", "threat", "decision"}, path
+        assert parts <= {"attacks", "check", "errors", "parts", "progress", "rng", "threat", "decision"}, path
 
 
 def test_reports_read_results_and_nothing_else_of_an_evaluation() -> None:

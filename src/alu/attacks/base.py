@@ -13,9 +13,9 @@ from alu.attacks.lattice import to_lattice
 from alu.check import check_images, check_labels, evaluating
 from alu.errors import UsageError
 from alu.parts import Part
+from alu.progress import Count
 from alu.threat import Norm, ThreatModel
 
-Watcher = Callable[[int, int], None]
 """Called with images done and images in all."""
 
 LEFT_OUT = "Left out: "
@@ -91,7 +91,7 @@ class Attack(Part, ABC):
         """Adversarial images of one batch; random numbers depend only on the seed and its images' `numbers`."""
 
     def __call__(
-        self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, watch: Watcher | None = None,
+        self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, watch: Count | None = None,
         numbers: Sequence[int] | None = None,
     ) -> Tensor:  # fmt: skip
         """Adversarial images, same shape; if `targeted`, `labels` are the classes to reach.

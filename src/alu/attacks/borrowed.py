@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alu.attacks.base import Attack, Common, Watcher
+from alu.attacks.base import Attack, Common
 from alu.attacks.goals import Model, gradient_of, logits_of
 from alu.errors import MissingExtraError
+from alu.progress import Count
 
 Predict = Callable[[Tensor], Tensor]
 """The function from images to logits that a library attacks."""
@@ -30,14 +31,14 @@ Predict = Callable[[Tensor], Tensor]
 class BorrowedAttack(Attack):
     """An attack of another library. It draws random numbers for whole batches, so results depend on the batch size."""
 
-    progress: Watcher | None = None
+    progress: Count | None = None
     """Called with images done and images in all, during a call of the attack."""
 
     def __init__(self, **common: Unpack[Common]) -> None:
         super().__init__(**common)
 
     def __call__(
-        self, model: Model, images: Tensor, labels: Tensor, watch: Watcher | None = None,
+        self, model: Model, images: Tensor, labels: Tensor, watch: Count | None = None,
         numbers: Sequence[int] | None = None,
     ) -> Tensor:  # fmt: skip
         """Adversarial images, same shape; see `Attack`."""
@@ -115,7 +116,7 @@ RECENT = 500
 """The number of recent calls from which the number of images still under attack is estimated."""
 
 
-def with_progress(predict: Predict, count: int, passes: int, batch: int, progress: Watcher | None) -> Predict:
+def with_progress(predict: Predict, count: int, passes: int, batch: int, progress: Count | None) -> Predict:
     """`predict` with a progress report: (estimated images done, `count`). The estimate assumes `passes` calls for each
     batch, of the size of recent ones; a batch shrinks when images are fooled and leave the attack."""
     calls, asked, done = passes * math.ceil(count / batch), 0, 0

@@ -70,8 +70,8 @@ def _answer_all(
     defense: Defense, rows: list[Row], tally: Tally, format: str, file: AnswerFile | None, resize: bool, batch_size: int
 ) -> None:
     """Answer the rows that are not in the tally yet, a portion at a time."""
+    from alu.progress import at_once
     from alu.training.interrupts import deferred
-    from alu.training.memory import at_once
 
     portion = at_once(defense.shape, batch_size)
     # A bar only where it does not run into the answers, and not for a moment's work.

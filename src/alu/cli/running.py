@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from alu.errors import AluError, StorageError, UsageError
+from alu.progress import Watch
 from alu.storage import locked
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 HELD = ExitStack()
 """The places that the running command writes to."""
-Watch = Callable[[str, int, int], None]
 LOG_SECONDS = 30.0
 MOST_BARS = 6
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,10 @@ from alu.evaluation.probes import diagnose, observed_traits
 from alu.evaluation.result import Answers, Result
 from alu.evaluation.subject import Subject, refuse_unnormalised
 from alu.evaluation.suite import BUDGETS, SUITES, Budget, Entry, Evaluation, Suite, other_networks, unmet
+from alu.progress import Count, Watch, silent
 from alu.provenance import provenance
 from alu.threat import ThreatModel
 
-Watch = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and how much there is."""
 PROBED = 8
 """How many images show a subject's traits."""
@@ -70,7 +70,7 @@ def evaluate(
     *arguments: Any,
     out: Path | str | None = None,
     diagnostics: bool = True,
-    watch: Watch = lambda *_: None,
+    watch: Watch = silent,
     **settings: Any,
 ) -> Result:
     """Attack a calibrated defence, or any model, on every image, and return all outcomes.
@@ -172,7 +172,7 @@ def run(
     *,
     out: Path | str | None = None,
     diagnostics: bool = True,
-    watch: Watch = lambda *_: None,
+    watch: Watch = silent,
 ) -> Result:
     """Make all attacks of a prepared evaluation; the arguments are those of `evaluate`."""
     subject, bare = evaluation.subject, evaluation.bare
@@ -228,7 +228,7 @@ def _refuse_wrong_size(n: int, shard: tuple[int, int], block_size: int) -> None:
         raise UsageError(f"{n} images are {blocks} blocks of {block_size}, too few for {shard[1]} shards. Use fewer.")
 
 
-def _attack_all(evaluation: Evaluation, work: Work, watch: Callable[[int, int], None]) -> Result:
+def _attack_all(evaluation: Evaluation, work: Work, watch: Count) -> Result:
     """All attacks on this shard's blocks, as one result."""
     numbers, passes = evaluation.blocks, len(evaluation.attacks) + 1
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from alu.decision import Decision
 from alu.defense import Defense, batched_logits
+from alu.progress import Count, silent
 from alu.purifiers import JPEG, Blur
 from alu.rng import normal_per_image
 
@@ -103,7 +104,7 @@ def harmless_rows(
     images: Tensor,
     labels: Tensor,
     batch_size: int = 100,
-    watch: Callable[[int, int], None] = lambda done, total: None,
+    watch: Count = silent,
 ) -> list[dict[str, Any]]:
     """For each change, of `n` images: correct answers of the bare classifier ("bare"), of the purifier alone
     ("purified") and of the deployed rule ("right"); how many are flagged, and how many rejected."""

@@ -24,6 +24,7 @@ from alu.evaluation.diagnostics import checked, from_curves, from_outcomes
 from alu.evaluation.result import Diagnostic, Result
 from alu.evaluation.subject import Subject
 from alu.evaluation.suite import Evaluation
+from alu.progress import Watch, silent
 from alu.purifiers.base import Traits
 from alu.rng import generator
 from alu.threat import ThreatModel
@@ -45,7 +46,7 @@ NEED_GRADIENTS = ("eps-monotone", "eps-large", "more-steps", "more-restarts", "n
 STAGE = "Checking the evaluation itself"
 
 
-def diagnose(evaluation: Evaluation, result: Result, watch: Callable[[str, int, int], None] = lambda *_: None) -> None:
+def diagnose(evaluation: Evaluation, result: Result, watch: Watch = silent) -> None:
     """Add all diagnostics to a result, and the raw curves that some of them read, on a few images.
 
     The user's own attacks are tested for whether they keep their best restart.

@@ -21,7 +21,8 @@ from alu.paper.claims import Verdict
 from alu.paper.page import text
 from alu.paper.store import Results, read, write
 from alu.paper.views import Table
-from alu.paper.workbench import Watch, Workbench
+from alu.paper.workbench import Workbench
+from alu.progress import Watch, silent
 from alu.provenance import commit
 
 
@@ -61,7 +62,7 @@ def reproduce(
     seed: int = 0,
     device: torch.device | str = "cpu",
     root: Path | None = None,
-    watch: Watch = lambda *_: None,
+    watch: Watch = silent,
 ) -> Reproduced:
     """Measure a table or figure of the paper again; what `alu reproduce` does, in Python.
 
@@ -109,7 +110,7 @@ def run(
     root: Path | None = None,
     fresh: bool = False,
     only: str = "*",
-    watch: Watch = lambda *_: None,
+    watch: Watch = silent,
 ) -> dict[str, Any]:
     """Measure every cell that is not in `out` yet and whose key matches `only`; write after each; return all."""
     sizes = experiment.form(quick)

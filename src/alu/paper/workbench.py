@@ -30,11 +30,11 @@ from alu.loading import GUIDED, READINGS, load_purifier
 from alu.models.cards import bundled_name
 from alu.paper.base import EPS, Sizes, System
 from alu.paper.store import ALU_READINGS, Column, Measured, Reading, digits
+from alu.progress import Watch, silent
 from alu.purifiers import Purifier
 from alu.purifiers.base import Purification
 from alu.threat import ThreatModel
 
-Watch = Callable[[str, int, int], None]
 T = TypeVar("T")
 
 
@@ -67,7 +67,7 @@ class Workbench:
         seed: int = 0,
         device: torch.device | str = "cpu",
         root: Path | None = None,
-        watch: Watch = lambda *_: None,
+        watch: Watch = silent,
     ) -> None:
         self.sizes, self.seed, self.device, self.root, self.watch = sizes, seed, device, root, watch
         self.work: Path | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +14,10 @@ from alu.data.dataset import Dataset
 from alu.defense import Defense
 from alu.errors import AluError, NoGradientError
 from alu.evaluation.harmless import counts, harmless_rows
+from alu.progress import Count, Watch, at_once
 from alu.purifiers import PCA, LatentVAE
 from alu.stats import Share
-from alu.training.memory import at_once
 
-Watcher = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and how much there is."""
 
 CLEAN, ATTACKED, CHANGED = (500, 100), (200, 50), (100, 25)
@@ -132,7 +130,7 @@ class Fitted:
 
 
 def measure(
-    defense: Defense, held_out: Dataset, *, seed: int, device: str, watch: Watcher, started: float | None = None
+    defense: Defense, held_out: Dataset, *, seed: int, device: str, watch: Watch, started: float | None = None
 ) -> Fitted:
     """A calibrated defence on images that nothing was fitted, calibrated or chosen on; `started` is when the fit was,
     by `time.monotonic`."""
@@ -152,7 +150,7 @@ def measure(
 
 
 def _attacked(
-    defense: Defense, images: Tensor, labels: Tensor, portion: int, seed: int, watch: Watcher
+    defense: Defense, images: Tensor, labels: Tensor, portion: int, seed: int, watch: Watch
 ) -> tuple[Row | None, str]:
     """The row of PGD-20, or why there is none."""
     search = PGD(eps=8 / 255, steps=20, seed=seed, batch_size=portion)
@@ -169,9 +167,7 @@ def _attacked(
     return Row.of("PGD-20, 8/255 (does not know the defence)", row), ""
 
 
-def _counted(
-    defense: Defense, images: Tensor, labels: Tensor, portion: int, watch: Callable[[int, int], None]
-) -> dict[str, int]:
+def _counted(defense: Defense, images: Tensor, labels: Tensor, portion: int, watch: Count) -> dict[str, int]:
     """`counts`, with word of how far it is."""
     total: dict[str, int] = {}
     watch(0, len(images))

@@ -20,10 +20,10 @@ from alu.defense import REFERENCES, Defense, Reference
 from alu.detectors import Detector, LogitPeak, LogitShift
 from alu.detectors.base import least_images
 from alu.errors import DataError, InputError, StorageError, UsageError, nearest
+from alu.progress import Watch, at_once, silent
 from alu.purifiers import JPEG, PCA, Blur, LatentVAE, Median, Purifier
 from alu.training.fitted import Fitted, measure
-from alu.training.fitting_vae import Budget, Watcher, trained_vae
-from alu.training.memory import at_once
+from alu.training.fitting_vae import Budget, trained_vae
 
 FILTERS: dict[str, Callable[[], Purifier]] = {"blur": Blur, "median": Median, "jpeg": JPEG}
 
@@ -76,9 +76,7 @@ class Plan(Budget):
         return (*needed.get(self.purifier, ()), "calibration", "test")
 
 
-def fit(
-    classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Plan, watch: Watcher = lambda *_: None
-) -> Fitted:
+def fit(classifier: Callable[[Tensor], Any], parts: dict[str, Dataset], plan: Plan, watch: Watch = silent) -> Fitted:
     """Fit a defence on `parts`, the splits that `plan.parts` names, and measure it; `Fitted.save` refuses harm."""
     started = time.monotonic()
     clean, held_out = parts["calibration"], parts["test"]
@@ -93,7 +91,7 @@ def fit(
     return measure(defense, held_out, seed=plan.seed, device=plan.device, watch=watch, started=started)
 
 
-def make_purifier(parts: dict[str, Dataset], plan: Plan, watch: Watcher) -> Purifier:
+def make_purifier(parts: dict[str, Dataset], plan: Plan, watch: Watch) -> Purifier:
     """The purifier that the plan names, fitted or trained where it needs to be."""
     if plan.purifier in FILTERS:
         return FILTERS[plan.purifier]()

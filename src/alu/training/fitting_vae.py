@@ -6,7 +6,6 @@ import copy
 import math
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,16 +17,15 @@ from alu.check import warn
 from alu.data.dataset import Dataset
 from alu.errors import UsageError
 from alu.models.vae import VAE
+from alu.progress import Watch, at_once
 from alu.storage import read_json
 from alu.training.batches import batches, steps_per_epoch
 from alu.training.checkpoint import differences, progress_of, total_steps
 from alu.training.loop import Run, train
-from alu.training.memory import at_once
 from alu.training.objectives import Autoencoding
 from alu.training.recipes import seeded
 from alu.training.settings import Settings
 
-Watcher = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and how much there is."""
 
 TRAINING_STEPS = 2500
@@ -47,7 +45,7 @@ class Budget:
     replaces: bool = False
 
 
-def trained_vae(parts: dict[str, Dataset], plan: Budget, watch: Watcher) -> nn.Module:
+def trained_vae(parts: dict[str, Dataset], plan: Budget, watch: Watch) -> nn.Module:
     """A VAE trained on the clean training images; refused beforehand where it would take too long."""
     channels, height, width = parts["train"].shape
     if min(height, width) < 8:

@@ -14,9 +14,9 @@ from alu.attacks import PGD, AutoAttack
 from alu.data.dataset import Dataset
 from alu.defense import batched_logits
 from alu.models.asymmetric import Asymmetric
+from alu.progress import at_once
 from alu.purifiers import InnerVAE, LatentVAE, Purifier, UNet
 from alu.stats import Share
-from alu.training.memory import at_once
 
 ATTACKED = 500
 """Test images under attack."""

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alu.data.dataset import Dataset, as_images
+from alu.progress import at_once
 from alu.training.batches import Batch
-from alu.training.memory import at_once
 
 
 class Objective(ABC):

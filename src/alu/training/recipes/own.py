@@ -9,7 +9,7 @@ from torch import nn
 from alu import data, models
 from alu.errors import DataError
 from alu.models.vae import VAE
-from alu.training.memory import at_once
+from alu.progress import at_once
 from alu.training.objectives import Autoencoding, Classification
 from alu.training.recipes.base import Recipe
 from alu.training.settings import Settings

@@ -25,6 +25,8 @@ class Evidence:
         The images, and their purified versions.
     pre_logits, post_logits
         Π' and Π, the classifier's logits before and after purification [N, classes].
+    classifier
+        The classifier itself, for detectors that ask it about further images.
 
     Examples
     --------
@@ -36,6 +38,7 @@ class Evidence:
     purified: Tensor
     pre_logits: Tensor
     post_logits: Tensor
+    classifier: Callable[[Tensor], Any] | None = None
 
     @property
     def change(self) -> Tensor:
@@ -47,12 +50,19 @@ class Evidence:
 
     def take(self, at: Tensor) -> Evidence:
         """The evidence for the images at these positions."""
-        return Evidence(*(getattr(self, item.name)[at.to(self.images.device)] for item in fields(Evidence)))
+        at = at.to(self.images.device)
+        images, purified, before, after = (getattr(self, name)[at] for name in TENSORS)
+        return Evidence(images, purified, before, after, self.classifier)
 
     @staticmethod
     def join(parts: Sequence[Evidence]) -> Evidence:
         """One piece of evidence from those of several batches."""
-        return Evidence(*(torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Evidence)))
+        images, purified, before, after = (torch.cat([getattr(part, name) for part in parts]) for name in TENSORS)
+        return Evidence(images, purified, before, after, parts[0].classifier)
+
+
+TENSORS = ("images", "purified", "pre_logits", "post_logits")
+"""The fields of `Evidence` that have a row for each image."""
 
 
 @dataclass(frozen=True)

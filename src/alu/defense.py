@@ -67,6 +67,11 @@ class Defense(nn.Module):
                 f"reference='reconstruction' compares with the purifier's output before any step, and "
                 f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
             )
+        if detector is not None and detector.traits.search and type(purifier) is not Identity:
+            raise UsageError(
+                f"{type(detector).__name__} searches around the picture itself and proves nothing about a purified "
+                "one. Leave the purifier out."
+            )
         check_choice("gradient mode", grad_mode, GRAD_MODES)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
         self.reference, self.grad_mode = reference, grad_mode
@@ -91,7 +96,10 @@ class Defense(nn.Module):
     @property
     def traits(self) -> Traits:
         """What an attacker has to deal with."""
-        return replace_fields(self.purifier.traits, detector=self.rule_.uses_flags or self.rule_.rejects)
+        detecting = self.rule_.uses_flags or self.rule_.rejects
+        own = self.purifier.traits if self.detector is None else self.purifier.traits.joined(self.detector.traits)
+        random = own.stochastic or bool(getattr(self.classifier, "stochastic", False))
+        return replace_fields(own, detector=detecting, search=own.search and detecting, stochastic=random)
 
     def logits(self, images: Tensor) -> Tensor:
         """The bare classifier's logits [N, classes].
@@ -132,10 +140,14 @@ class Defense(nn.Module):
             images = images.clone() if images.is_inference() else images
             with torch.set_grad_enabled(wants_gradient):
                 compared = self.reference == "reconstruction"
+                if type(self.purifier) is Identity:  # a second pass would give the same logits
+                    logits = self.logits(images)
+                    return Evidence(images, images, logits, logits, self.classifier)
                 if output is None:
                     output = self.purifier.purify(images, self.grad_mode, reconstruct=compared)
                 before = output.reconstruction if compared and output.reconstruction is not None else images
-                return Evidence(images, output.purified, self.logits(before), self.logits(output.purified))
+                logits_before, logits_after = self.logits(before), self.logits(output.purified)
+                return Evidence(images, output.purified, logits_before, logits_after, self.classifier)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π.

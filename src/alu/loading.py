@@ -12,7 +12,7 @@ from torch import nn
 from alu import data, models
 from alu.decision import RuleName
 from alu.defense import Defense, Reference
-from alu.detectors import LogitShift
+from alu.detectors import LogitShift, Neighbourhood
 from alu.errors import UsageError, nearest
 from alu.imports import call_factory
 from alu.models.cards import Card
@@ -29,6 +29,8 @@ READINGS: dict[str, tuple[RuleName, Reference]] = {
 """By name, a rule and the reference that the logits after purification are compared with."""
 BEHIND = {"vae": "cifar10-vae", "pca": "cifar10-pca"}
 """The purifiers of bundled defences, by their short name."""
+CHECK = "check"
+"""After a bundled classifier's name and a plus: the neighbourhood check around it."""
 DEMO = {
     "demo": ("vae", "input"),
     "demo-reconstruction": ("vae", "reconstruction"),
@@ -111,6 +113,8 @@ def bundled_defense_named(name: str, watch: Count | None = None) -> Defense | No
     classifier, plus, behind = name.partition("+")
     if not plus or classifier not in _classifiers():
         return None
+    if behind == CHECK:
+        return checked(classifier)
     purifier, _, reading = behind.partition("-")
     reading = reading or "input"
     known = (purifier, reading) in DEMO.values()
@@ -120,7 +124,7 @@ def bundled_defense_named(name: str, watch: Count | None = None) -> Defense | No
 def defense_names() -> list[str]:
     """Every name of a bundled defence."""
     behind = [purifier if reading == "input" else f"{purifier}-{reading}" for purifier, reading in DEMO.values()]
-    return [*DEMO, *(f"{classifier}+{one}" for classifier in _classifiers() for one in behind)]
+    return [*DEMO, *(f"{classifier}+{one}" for classifier in _classifiers() for one in (*behind, CHECK))]
 
 
 def _classifiers() -> list[str]:
@@ -141,6 +145,13 @@ def bundled_defense(
     calibration = data.sample("calibration")
     defense.calibrate(calibration.images, watch=watch)
     defense.classes = calibration.classes
+    return defense
+
+
+def checked(classifier: str) -> Defense:
+    """A bundled classifier that answers only where a search finds no other answer around the picture."""
+    defense = Defense(models.load(classifier), detector=Neighbourhood(), rule="abstain")
+    defense.classes = models.card(classifier).classes
     return defense
 
 

@@ -28,17 +28,21 @@ def normal_per_image(images: Tensor, shape: tuple[int, ...], seed: int, *names: 
     Content is the only thing that stays with an image when a batch is cut, shuffled or padded.
     """
     stream = torch.Generator()
-    rows = images.detach().to("cpu", torch.float32).contiguous()
-    noise = torch.empty((len(rows), *shape), dtype=torch.float32)
-    for row, out in zip(rows, noise, strict=True):
-        digest = hashlib.blake2b(row.numpy().tobytes(), digest_size=16).hexdigest()
+    noise = torch.empty((len(images), *shape), dtype=torch.float32)
+    for digest, out in zip(digests(images), noise, strict=True):
         stream.manual_seed(derived_seed(seed, *names, digest))
         out.normal_(generator=stream)
     return noise.to(images.device, images.dtype)
 
 
-def uniform_per_image(numbers: Sequence[int], shape: tuple[int, ...], seed: int, *names: object) -> Tensor:
-    """Uniform noise in [-1, 1), [len(numbers), *shape]; a row depends on its image's number alone."""
+def digests(images: Tensor) -> list[str]:
+    """A name for the content of each image."""
+    rows = images.detach().to("cpu", torch.float32).contiguous()
+    return [hashlib.blake2b(row.numpy().tobytes(), digest_size=16).hexdigest() for row in rows]
+
+
+def uniform_per_image(numbers: Sequence[object], shape: tuple[int, ...], seed: int, *names: object) -> Tensor:
+    """Uniform noise in [-1, 1), [len(numbers), *shape]; a row depends on its image's number, or digest, alone."""
     stream = torch.Generator()
     noise = torch.empty((len(numbers), *shape), dtype=torch.float32)
     for number, out in zip(numbers, noise, strict=True):

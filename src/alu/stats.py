@@ -139,3 +139,45 @@ def roc(negative: Sequence[float], positive: Sequence[float]) -> list[tuple[floa
         (1 - bisect_left(below, threshold) / len(below), 1 - bisect_left(above, threshold) / len(above))
         for threshold in sorted({*below, *above}, reverse=True)
     ]
+
+
+def binomial_lower(successes: int, n: int, alpha: float) -> float:
+    """The lower Clopper-Pearson bound: a share below it would show so many successes with probability at most alpha.
+
+    >>> round(binomial_lower(99, 100, 0.001), 4)
+    0.9114
+    """
+    if successes == 0:
+        return 0.0
+    low, high = 0.0, successes / n
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _incomplete_beta(middle, successes, n - successes + 1) < alpha else (low, middle)
+    return low
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function, by its continued fraction; P(X >= a) of a + b - 1 throws at x."""
+    if x > (a + 1) / (a + b + 2):  # there the fraction of the other tail converges faster
+        return 1.0 - _incomplete_beta(1.0 - x, b, a)
+    if x <= 0.0:
+        return 0.0
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    ) / a  # fmt: skip
+    tiny = 1e-300
+    numerator, denominator = 1.0, 1.0 - (a + b) * x / (a + 1)
+    denominator = 1.0 / (denominator if abs(denominator) > tiny else tiny)
+    value = denominator
+    for m in range(1, 1000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            denominator = 1.0 + term * denominator
+            denominator = 1.0 / (denominator if abs(denominator) > tiny else tiny)
+            numerator = 1.0 + term / numerator
+            numerator = numerator if abs(numerator) > tiny else tiny
+            value *= denominator * numerator
+        if abs(denominator * numerator - 1.0) < 1e-14:
+            break
+    return front * value

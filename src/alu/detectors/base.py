@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from alu.decision import Evidence
 from alu.errors import InputError, NotFittedError, UsageError
 from alu.parts import Part
+from alu.purifiers.base import Traits
 from alu.stats import conformal_rank
 
 
@@ -72,6 +73,11 @@ class Detector(Part, nn.Module, ABC):
         self.false_alarm = false_alarm
         # float64, whatever the networks compute in: a score and its own copy must compare as equal after saving.
         self.register_buffer("scores_", torch.empty(0, dtype=torch.float64))
+
+    @property
+    def traits(self) -> Traits:
+        """What an attacker has to deal with."""
+        return Traits(detector=True)
 
     @abstractmethod
     def score(self, evidence: Evidence) -> Tensor:

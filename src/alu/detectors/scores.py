@@ -1,4 +1,5 @@
-"""The detectors that give one score: logit shift (the paper's), logit peak, reconstruction error, disagreement."""
+"""The detectors that give one score: logit shift (the paper's), logit peak, reconstruction error, disagreement,
+confidence."""
 
 from __future__ import annotations
 
@@ -127,3 +128,19 @@ class Disagreement(Detector):
             middle, after, log_target=True, reduction="none"
         )
         return 0.5 * divergence.sum(1)
+
+
+class Confidence(Detector):
+    """-log of the highest class probability: an unsure classifier refuses. The plainest way to abstain.
+
+    With rule "abstain" it is the baseline of everything that refuses: `false_alarm` is the share of clean images that
+    may be refused. Parameters are those of `Detector`.
+
+    Examples
+    --------
+    >>> scores = alu.detectors.Confidence(false_alarm=0.2).score(defense.evidence(images))
+    """
+
+    def score(self, evidence: Evidence) -> Tensor:
+        """-log p of the answer, 0 or more."""
+        return -evidence.post_logits.log_softmax(1).amax(1)

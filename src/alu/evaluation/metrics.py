@@ -66,6 +66,24 @@ def resisted(result: Result, knowledge: Collection[str] | None = None) -> Share:
     return _share(value != WRONG for value in worst(result, knowledge).values())
 
 
+def robust_or_refused(result: Result, knowledge: Collection[str] | None = None) -> Share:
+    """RAR: images answered correctly when clean, and answered wrongly under no attack. A refusal under attack does no
+    harm; a refused clean image counts against the defence."""
+    before, after = outcomes(result.clean, result.labels), worst(result, knowledge)
+    return _share(before[image] == CORRECT and value != WRONG for image, value in after.items())
+
+
+def coverage(result: Result) -> Share:
+    """Clean images that were answered."""
+    return _share(result.clean.accepted)
+
+
+def right_when_answered(result: Result) -> Share | None:
+    """Correct answers among the clean images that were answered; None where there is none."""
+    answered = [value for value in outcomes(result.clean, result.labels).values() if value != REJECTED]
+    return _share(value == CORRECT for value in answered) if answered else None
+
+
 def right_draws(result: Result) -> tuple[list[float], list[float]] | None:
     """Of a random defence, for each image the share of draws that answer correctly: clean, and under the attack that
     lowers it most. An upper bound: an image that one draw gets wrong counts as broken, and is attacked no further."""

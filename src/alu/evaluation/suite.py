@@ -40,6 +40,7 @@ NOT_ROBUST = 1.0
 OBLIGATIONS: dict[str, tuple[str, Callable[[Traits], bool]]] = {
     "white-box": ("gradient attack on the deployed output", lambda traits: True),
     "detector": ("attack that aims at the detector", lambda traits: traits.detector),
+    "search": ("attack that aims at the search around the image", lambda traits: traits.search),
     "steps": ("attack that follows the purifier's steps", lambda traits: traits.iterative),
     "no-gradient": ("attack without gradients", lambda traits: traits.gradient != "exact"),
     "transfer": ("transfer attack from simpler or other models", lambda traits: traits.gradient != "exact"),
@@ -218,10 +219,20 @@ def _adaptive(evaluation: Evaluation, defense: Defense) -> list[Entry]:
     def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
         return Entry(name, "adaptive", about, attack, meets=meets)
 
+    refusing = [entry("confident", informed.Confident(**same), "a wrong class with high confidence")]
+    around = [
+        entry(
+            "straight-through", informed.StraightThrough(**same), "a wrong class at the worst neighbour too", "search"
+        ),
+        entry("unrolled search", informed.UnrolledSearch(**same), "the gradient through the search", "search"),
+        entry("stall", informed.Stall(**same), "a point where the search makes no progress", "search"),
+    ]
     return [
         entry("decoy", informed.Decoy(**same), "writes a wrong label into the picture", *raising),
         entry("boost", informed.Boost(**same), "raises the true logit", *raising),
         entry("direct", informed.Direct(**same), "margin PGD on the deployed output", "white-box"),
+        *(refusing if defense.rule_.rejects else ()),
+        *(around if defense.traits.search else ()),
         entry("pattern", informed.Pattern(**same), "raises another logit without lowering the true one"),
         entry("trajectory", informed.Trajectory(**same), "follows the purifier's steps", *following),
         entry("stealth", informed.Stealth(**same), "fools the purified answer under the threshold", "detector"),

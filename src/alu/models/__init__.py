@@ -6,12 +6,13 @@ from alu.models.cards import Card, card, load, load_file, load_weights, names, r
 from alu.models.normalize import Normalize
 from alu.models.projection import projection
 from alu.models.resnet import resnet18, resnet20, resnet32, resnet44, resnet50, resnet56
+from alu.models.smoothed import Certificates, Smoothed
 from alu.models.unet import unet
 from alu.models.vae import vae
 from alu.models.wide_resnet import wide_resnet
 
 __all__ = [
-    "Card", "Normalize", "asymmetric", "card", "load", "load_file", "load_weights", "names", "projection", "rebuild",
-    "resnet18", "resnet20", "resnet32", "resnet44", "resnet50", "resnet56", "rounded", "save", "unet", "vae",
-    "weight_hash", "wide_resnet",
+    "Card", "Certificates", "Normalize", "Smoothed", "asymmetric", "card", "load", "load_file", "load_weights", "names",
+    "projection", "rebuild", "resnet18", "resnet20", "resnet32", "resnet44", "resnet50", "resnet56", "rounded", "save",
+    "unet", "vae", "weight_hash", "wide_resnet",
 ]  # fmt: skip

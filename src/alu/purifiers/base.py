@@ -29,6 +29,8 @@ class Traits:
         "exact", "approximate" (a smooth stand-in for rounding), or "twin" (of a gradient-descent twin).
     detector
         Whether answers depend on a detector that an attacker can aim at.
+    search
+        Whether that detector searches around the image, so that an attacker can aim at the search.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class Traits:
     batch_dependent: bool = False
     gradient: str = "exact"
     detector: bool = False
+    search: bool = False
 
     def joined(self, other: Traits) -> Traits:
         """The traits of two parts in a row: of each trait the value that is harder to attack."""
@@ -51,6 +54,7 @@ class Traits:
             self.batch_dependent or other.batch_dependent,
             max(self.gradient, other.gradient, key=order.index),
             self.detector or other.detector,
+            self.search or other.search,
         )
 
 

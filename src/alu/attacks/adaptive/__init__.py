@@ -2,18 +2,23 @@
 
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.boost import Boost
+from alu.attacks.adaptive.confident import Confident
 from alu.attacks.adaptive.decoy import Decoy
 from alu.attacks.adaptive.direct import Direct
 from alu.attacks.adaptive.match import Match
 from alu.attacks.adaptive.pattern import Pattern, case_three
 from alu.attacks.adaptive.query import Query
 from alu.attacks.adaptive.soft import Soft, SoftOutput
+from alu.attacks.adaptive.stall import Stall
 from alu.attacks.adaptive.stealth import Stealth
+from alu.attacks.adaptive.straight_through import StraightThrough
 from alu.attacks.adaptive.trajectory import Trajectory
 from alu.attacks.adaptive.transfer import Transfer
+from alu.attacks.adaptive.unrolled_search import UnrolledSearch
 from alu.attacks.adaptive.view import Level, levels, twin
 
 __all__ = [
-    "AdaptiveAttack", "Boost", "Decoy", "Direct", "Level", "Match", "Pattern", "Query", "Soft", "SoftOutput", "Stealth",
-    "Trajectory", "Transfer", "case_three", "levels", "twin",
+    "AdaptiveAttack", "Boost", "Confident", "Decoy", "Direct", "Level", "Match", "Pattern", "Query", "Soft",
+    "SoftOutput", "Stall", "Stealth", "StraightThrough", "Trajectory", "Transfer", "UnrolledSearch", "case_three",
+    "levels", "twin",
 ]  # fmt: skip

@@ -162,6 +162,15 @@ def require_evidence(model: Any, who: str) -> None:
             )
 
 
+def require_search(defense: Any, who: str) -> None:
+    """Refuse a defence whose detector does not search around the image."""
+    if not hasattr(defense.detector, "find"):
+        raise UsageError(
+            f"{who} aims at a detector's search around the image, and {type(defense.detector).__name__} makes none. "
+            "Use Confident or Stealth, or alu.detectors.Neighbourhood."
+        )
+
+
 def ranked(logits: Tensor, labels: Tensor) -> Tensor:
     """All classes but the label, highest logit first [N, classes - 1]."""
     return logits.scatter(1, labels[:, None], float("-inf")).argsort(1, descending=True)[:, :-1]

@@ -1,0 +1,69 @@
+"""unrolled-search: the gradient through a smooth copy of the defence's own search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alu.attacks.adaptive.base import AdaptiveAttack
+from alu.attacks.adaptive.confident import TARGETS, Aimed
+from alu.attacks.adaptive.view import require_search
+from alu.attacks.base import Attack
+from alu.attacks.gradient import per_image
+
+SMOOTH_STEPS = 3
+"""Steps of the smooth copy; more cost memory and change little."""
+
+
+class ThroughSearch(Aimed):
+    """log p of the target at the image and where a smooth search from it ends; all steps are differentiated.
+
+    The deployed search makes sign steps, whose derivative is zero. The copy makes steps along tanh(gradient / its mean
+    size) on the cross-entropy, which have one.
+    """
+
+    def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int) -> None:
+        super().__init__(defense, images, labels, rank=rank, who="UnrolledSearch")
+
+    def loss(self, images: Tensor) -> Tensor:
+        """The sum of both."""
+        radius = self.view.twin.detector.radius
+        at, own = images, self.log_probability(images)
+        here = own
+        for step in range(SMOOTH_STEPS):
+            (gradient,) = torch.autograd.grad(here.sum(), at, create_graph=True)
+            size = per_image(gradient.detach().abs().flatten(1).mean(1), images)
+            moved = at - radius * (1 - step / SMOOTH_STEPS) * torch.tanh(gradient / size)
+            at = images + (moved - images).clamp(-radius, radius)
+            here = self.log_probability(at)
+        return own + here
+
+
+class UnrolledSearch(AdaptiveAttack):
+    """PGD with the gradient through a smooth copy of the search around the image, for each likely wrong class.
+
+    Parameters
+    ----------
+    targets
+        How many wrong classes are aimed at; by default 3, 5 or 9, depending on the budget; plus those of
+        `AdaptiveAttack`.
+
+    Examples
+    --------
+    >>> check = alu.Defense(classifier, detector=alu.detectors.Neighbourhood(steps=1), rule="abstain")
+    >>> adversarial = alu.attacks.adaptive.UnrolledSearch(steps=1, targets=1)(check, images, labels)
+    """
+
+    def __init__(self, *, targets: int | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.targets = TARGETS[self.budget] if targets is None else targets
+
+    def tries(self, defense: Any) -> Iterable[Attack]:
+        """One search for each target."""
+        require_search(defense, type(self).__name__)
+        for rank in range(self.targets):
+            yield self.search(partial(ThroughSearch, rank=rank), shrink=True)

@@ -236,12 +236,12 @@ def test_code_in_a_pickle_is_refused_and_not_run(protocol: int, tmp_path: Path) 
 )
 def test_a_damaged_pickle_is_one_sentence(content: bytes, match: str) -> None:
     with pytest.raises(DataError, match=match):
-        read_pickled(content, "test_batch")
+        read_pickled(content, "test_batch", "labels")
 
 
 def test_a_pickle_that_refers_outside_is_refused() -> None:
     with pytest.raises(UntrustedError, match="outside object"):
-        read_pickled(b"\x80\x02U\x01aQ.", "batch")
+        read_pickled(b"\x80\x02U\x01aQ.", "batch", "labels")
 
 
 def cifar100_files(kind: str) -> Files:

@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -30,6 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+WRONG_CALL: Any = typer.BadParameter.__base__
+"""What typer raises for unknown options and missing words; it has no public name."""
 COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (demo, "See it work, and fail, on bundled models and images."),
     (data, "What a data set holds and where it comes from."),
@@ -74,15 +76,21 @@ def main() -> None:
     warnings.showwarning = _show_warning
     heed_sigterm()
     try:
-        try:
-            app()
-        except SystemExit as stop:
-            if stop.code == 130:  # typer has turned Ctrl-C into this code, without a word
-                _stop("Interrupted. No partial files were left.", 130, stop)
-            sys.stdout.flush()
-            raise
+        code = app(prog_name="alu", standalone_mode=False)
+        if code == 130:  # typer has turned Ctrl-C into this code, without a word
+            raise KeyboardInterrupt
+        sys.stdout.flush()
+        sys.exit(code)
     except AluError as error:
         _stop(str(error), error.exit_code, error)
+    except WRONG_CALL as error:
+        if len(sys.argv) == 1:  # `alu` alone shows the help
+            error.show()
+            sys.exit(error.exit_code)
+        command = error.ctx.command_path if error.ctx else "alu"
+        message = error.format_message()
+        end = "" if message.endswith((".", "?")) else "."
+        _stop(f"{message}{end} See: {command} --help", error.exit_code, error)
     except KeyboardInterrupt as error:
         _stop("Interrupted. No partial files were left.", 130, error)
     except BrokenPipeError:

@@ -12,7 +12,7 @@ import typer
 
 from alu.cli.measured import print_measured
 from alu.cli.options import Device, Seed, checked_device, crops_of, parse_size
-from alu.cli.running import InterruptedCommandError, hold, refuse_unwritable, stages
+from alu.cli.running import InterruptedCommandError, hold, refuse_class, refuse_unwritable, stages
 from alu.errors import StorageError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -118,10 +118,7 @@ def _refuse_places(out: Path, data: str, checkpoint: Path | None, work: Path | N
     if out.exists() and not (out.is_dir() and (is_defense(out) or not any(out.iterdir()))):
         raise StorageError(f"{out} is already there and was not written by alu. Choose another --out.")
     refuse_unwritable(out)
-    if Path(data).is_dir() and Path(data).resolve() in out.resolve().parents:
-        raise UsageError(
-            f"--out {out} lies in --data {data}, where it would be taken for a class. Choose another --out."
-        )
+    refuse_class(out, data)
     if checkpoint is not None:
         place = checkpoint.absolute()
         if out.absolute() in (place, *place.parents):

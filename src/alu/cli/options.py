@@ -92,7 +92,7 @@ def open_images(name: str, n: int | None, seed: int, root: Path | None, size: st
     """The test images that --data, --n, --seed, --root and --size name."""
     from alu.data import open_dataset
 
-    return open_dataset(name, "test", root=root, size=parse_size(size)).draw(n, seed)
+    return open_dataset(name, "test", n, seed, root, size=parse_size(size))
 
 
 @dataclass

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, text_of
+from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, is_answers, text_of
 from alu.cli.options import Crops, Device, checked_device
-from alu.cli.running import InterruptedCommandError, hold, refuse_file, stages
+from alu.cli.running import InterruptedCommandError, hold, print_table, refuse_file, stages
 from alu.errors import AluError, DataError, UsageError, check_choice
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def predict(
         raise UsageError("A table is for the screen. With --out choose --format jsonl or --format csv.")
     rows = _rows_for(pictures)
     if out is not None:
-        tables = (".csv", ".jsonl", ".json", ".txt", ".tsv")
-        refuse_file(out, "a table", (Path(row["file"]) for row in rows), lambda path: path.suffix in tables)
+        refuse_file(out, "a table of alu predict", (Path(row["file"]) for row in rows), is_answers)
         hold(out)
     ready = _loaded(defense, classifier, trust, device)
     file = None if out is None else AnswerFile(out, format, _facts(defense, classifier, resize, rows))
@@ -200,21 +199,13 @@ def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
 
 
 def _print_table(rows: list[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    table.add_column("file", overflow="fold")
-    for title in ("answer", "flagged", "p-value", "score"):
-        table.add_column(title)
+    lines = []
     for row in rows:
-        # Text, not str: square brackets in a name are no markup.
         if row["error"]:
-            table.add_row(Text(row["file"]), Text("not read"), "", "", "")
+            lines.append((row["file"], "not read", "", "", ""))
             continue
         answer = row["class"] if row["accepted"] else f"no answer ({row['class']}?)"
         p_value = "" if row["p_value"] is None else f"{row['p_value']:.4f}"
         score = "" if row["score"] is None else f"{row['score']:.2f}"
-        table.add_row(Text(row["file"]), Text(answer), "yes" if row["flagged"] else "no", p_value, score)
-    Console().print(table)
+        lines.append((row["file"], answer, "yes" if row["flagged"] else "no", p_value, score))
+    print_table(("file", "answer", "flagged", "p-value", "score"), lines)

@@ -1,11 +1,17 @@
-"""The commands and flags are a promise: a change here is a change for users."""
+"""The commands and flags are a promise: a change here is a change for users. And what all commands share."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from rich.progress import Progress
 from typer.main import get_command
 
+import alu.data
 from alu.cli import app, as_options
+from alu.cli.running import MOST_BARS, _make_room
 
 PROMISED = {
     "attack": [
@@ -73,3 +79,21 @@ def test_every_command_says_what_it_does() -> None:
 )
 def test_advice_of_the_library_is_given_in_options(library: str, command: str) -> None:
     assert as_options(library) == command
+
+
+def test_the_library_that_reads_data_does_not_speak_of_options() -> None:
+    options = {word for words in PROMISED.values() for word in words if word.startswith("--")}
+    for path in Path(alu.data.__file__).parent.glob("*.py"):
+        assert not options & set(re.findall(r"--[a-z-]+", path.read_text())), path.name
+
+
+def test_done_bars_make_room_and_others_stay() -> None:
+    bar = Progress()
+    tasks = {"still going": bar.add_task("still going", total=10)}
+    for number in range(40):
+        _make_room(bar, tasks)
+        tasks[str(number)] = bar.add_task(str(number), total=1)
+        bar.update(tasks[str(number)], completed=1)
+    assert len(bar.tasks) <= MOST_BARS
+    assert "still going" in tasks
+    assert "39" in tasks

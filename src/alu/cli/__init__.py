@@ -40,7 +40,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (predict, "Classify pictures: answer, flag, p-value."),
     (attack, "Write adversarial images to files."),
     (evaluate, "Attack a defence or any model, and judge it."),
-    (report, "One page from results of evaluate."),
+    (report, "Make one page from results of evaluate."),
     (merge, "Join the shards of one evaluation."),
     (reproduce, "Measure the paper's tables and figures again."),
 )
@@ -60,7 +60,7 @@ def _print_version(asked: bool) -> None:
 def root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Say the version and stop.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Test-time defence of image classifiers against adversarial attack, judged honestly.

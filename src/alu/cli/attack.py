@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def attack(
     subject: Annotated[str, typer.Argument(help="What to attack: as in alu evaluate.")],
     out: Annotated[
-        Path, typer.Option(help="Where to: a .npz file, a .pt file (RobustBench), or a folder of PNG files.")
+        Path, typer.Option(help="What to write: a .npz file, a .pt file (RobustBench), or a folder of PNG files.")
     ],
     name: Annotated[
         str,
@@ -39,7 +39,7 @@ def attack(
     eps: options.Eps = None,
     set: Annotated[list[str] | None, typer.Option(help="A setting of the attack, such as steps=50.")] = None,
     lattice: Annotated[
-        bool, typer.Option("--lattice", help="Keep 8-bit values, so that saving changes nothing.")
+        bool, typer.Option("--lattice", help="Search 8-bit values only, so that saving as a picture changes nothing.")
     ] = False,
     size: options.Size = None,
     root: options.Root = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import shutil
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from alu.decision import Decision
 from alu.errors import AluError, StorageError
 from alu.evaluation.metrics import WRONG, outcomes
 from alu.evaluation.result import Answers, AttackRecord, Result, record_from_plain, to_plain
@@ -210,20 +212,27 @@ def _examples(evaluation: Evaluation, entry: Entry, positions: list[int], advers
     if defense is None:
         return []
     decision = defense.decide(adversarial[:EXAMPLES])
-    rows = []
-    for place, position in enumerate(positions[:EXAMPLES]):
-        clean, attacked, score = evaluation.images[position], adversarial[place], float(decision.score[place])
-        rows.append({
+    return [
+        {
             "attack": entry.name, "image": position, "true": int(evaluation.labels[position]),
-            "answer": int(decision.label[place]), "flagged": bool(decision.flagged[place]),
-            "score": None if score != score else round(score, 4),  # noqa: PLR0124
-            "clean": png(clean), "adversarial": png(attacked),
-            # Gray is no change; black and white are the whole of eps.
-            "perturbation": png((attacked - clean) / eps / 2 + 0.5), "purified": png(decision.purified[place]),
-            "before": [round(float(value), 3) for value in decision.pre_logits[place]],
-            "after": [round(float(value), 3) for value in decision.post_logits[place]],
-        })  # fmt: skip
-    return rows
+            **pictured(decision[place], evaluation.images[position], adversarial[place], eps),
+        }
+        for place, position in enumerate(positions[:EXAMPLES])
+    ]  # fmt: skip
+
+
+def pictured(decision: Decision, clean: Tensor, attacked: Tensor, eps: float) -> dict[str, Any]:
+    """The decision on one attacked image, and its pictures."""
+    score = float(decision.score)
+    return {
+        "answer": int(decision.label), "flagged": bool(decision.flagged),
+        "score": None if math.isnan(score) else round(score, 4),
+        "clean": png(clean), "adversarial": png(attacked),
+        # Gray is no change; black and white are the whole of eps.
+        "perturbation": png((attacked - clean) / eps / 2 + 0.5), "purified": png(decision.purified),
+        "before": [round(value, 3) for value in decision.pre_logits.tolist()],
+        "after": [round(value, 3) for value in decision.post_logits.tolist()],
+    }  # fmt: skip
 
 
 def png(image: Tensor) -> str:

@@ -17,6 +17,7 @@ from alu.models.architecture import rebuild as rebuild_network
 from alu.models.cards import bundled_name
 
 PLAIN = (str, int, float, bool, type(None))
+"""Types that JSON has."""
 
 
 class Part:

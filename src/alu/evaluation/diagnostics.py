@@ -59,15 +59,11 @@ def black_box(result: Result) -> Diagnostic:
     if not late:
         return Diagnostic("black-box", "not run", "No query or transfer attack was part of this suite.")
     counts = {record.name: broken(result, record) for record in late}
-    best = max(counts, key=lambda name: counts[name])
-    if counts[best] > 0.002 * n:
-        says = (
-            f"{best} broke {counts[best]} images ({100 * counts[best] / n:.1f} points) that every gradient attack had "
-            "missed: gradients may be masked, or their budget too small."
-        )
-        return Diagnostic("black-box", "failed", says)
     texts = ", ".join(f"{name} broke {count}" for name, count in counts.items())
-    return Diagnostic("black-box", "passed", f"After the gradient attacks {texts} of {n} images.")
+    return checked(
+        "black-box", max(counts.values()) <= 0.002 * n, f"After the gradient attacks {texts} of {n} images.",
+        "Gradients may be masked, or the gradient attacks too short.",
+    )  # fmt: skip
 
 
 def oblivious(result: Result) -> Diagnostic:
@@ -100,10 +96,9 @@ def oblivious(result: Result) -> Diagnostic:
 def inside(result: Result) -> Diagnostic:
     """Whether every image stayed inside the ball and inside [0, 1]."""
     left = [record.name for record in result.attacks if any(note.startswith("left-the-ball") for note in record.notes)]
-    if left:
-        says = f"Images of {', '.join(left)} are not allowed by the threat model."
-        return Diagnostic("left-the-ball", "failed", says)
-    return Diagnostic("left-the-ball", "passed", "Every attacked image lies inside the ball and inside [0, 1].")
+    outside = f"Images of {', '.join(left)} lie outside the ball or outside [0, 1]: the threat model forbids them."
+    everything_inside = "Every attacked image lies inside the ball and inside [0, 1]."
+    return checked("left-the-ball", not left, outside if left else everything_inside)
 
 
 def autoattack_flags(result: Result) -> Diagnostic:

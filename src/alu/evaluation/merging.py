@@ -63,19 +63,19 @@ def _joined(results: list[Result]) -> Result:
     Examples, curves, harmless changes and diagnostics come from the first shard, which alone measures them; diagnostics
     of the outcomes are computed again.
     """
+    whole = deepcopy(results[0])
+    for other in results[1:]:
+        whole.extend(other)
     order = _order(results)
-    position = {pair: new for new, pair in enumerate(order)}
-    whole, *others = [_moved(result, shard, position) for shard, result in enumerate(results)]
-    for other in others:
-        whole.clean.extend(other.clean)
-        for record, more in zip(whole.attacks, other.attacks, strict=True):
-            record.extend(more)
+    position = {old: new for new, old in enumerate(order)}
     whole.shard = [0, 1]
-    whole.numbers = [results[shard].numbers[place] for shard, place in order]
-    whole.labels = [results[shard].labels[place] for shard, place in order]
-    _sort(whole.clean)
+    whole.numbers = [whole.numbers[image] for image in order]
+    whole.labels = [whole.labels[image] for image in order]
+    _sort(whole.clean, position)
     for record in whole.attacks:
-        record.distance = [record.distance[row] for row in _sort(record.answers)]
+        record.distance = [record.distance[row] for row in _sort(record.answers, position)]
+    for example in whole.examples:
+        example["image"] = position[example["image"]]
     whole.unmet = list(dict.fromkeys(name for result in results for name in result.unmet))
     again = {item.id: item for item in from_outcomes(whole)}
     whole.diagnostics = [again.get(item.id, item) for item in whole.diagnostics]
@@ -85,32 +85,26 @@ def _joined(results: list[Result]) -> Result:
     return whole
 
 
-def _order(results: list[Result]) -> list[tuple[int, int]]:
-    """(shard, place in the shard) of every image, in the order of one run.
+def _order(results: list[Result]) -> list[int]:
+    """The images of all shards, counted through, in the order of one run.
 
     A run goes through the images in blocks, and shards take the blocks in turn. Where the block size is not known,
     images are ordered by number.
     """
-    rows = [(shard, place) for shard, part in enumerate(results) for place in range(len(part.numbers))]
+    rows = [(shard, place) for shard, result in enumerate(results) for place in range(len(result.numbers))]
     sizes = {record.settings["batch_size"] for record in results[0].attacks if "batch_size" in record.settings}
     block_size = int(results[0].block_size or (sizes.pop() if len(sizes) == 1 else 0))
-    if not block_size:
-        return sorted(rows, key=lambda row: results[row[0]].numbers[row[1]])
-    return sorted(rows, key=lambda row: (row[1] // block_size, *row))
+
+    def key(image: int) -> tuple[int, ...]:
+        shard, place = rows[image]
+        return (place // block_size, shard, place) if block_size else (results[shard].numbers[place],)
+
+    return sorted(range(len(rows)), key=key)
 
 
-def _moved(result: Result, shard: int, position: dict[tuple[int, int], int]) -> Result:
-    """A copy of a shard's result whose images have their positions in the whole."""
-    moved = deepcopy(result)
-    for answers in (moved.clean, *(record.answers for record in moved.attacks)):
-        answers.images = [position[shard, place] for place in answers.images]
-    for example in moved.examples:
-        example["image"] = position[shard, example["image"]]
-    return moved
-
-
-def _sort(answers: Answers) -> list[int]:
-    """Put answers into the order of their images; the rows as they were, in that order."""
+def _sort(answers: Answers, position: dict[int, int]) -> list[int]:
+    """Give images their new positions, and answers the order of their images; the rows as they were, in that order."""
+    answers.images = [position[image] for image in answers.images]
     rows = sorted(range(len(answers.images)), key=lambda row: answers.images[row])
     for item in fields(Answers):
         values = getattr(answers, item.name)

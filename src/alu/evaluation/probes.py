@@ -6,9 +6,8 @@ All of them expect a model in eval mode; ids of diagnostics are stable, and docs
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -70,8 +69,7 @@ def diagnose(evaluation: Evaluation, result: Result, watch: Watch = silent) -> N
         items.append(noise(subject, images, labels, threat, attacked))
         own = [entry.attack for entry in evaluation.extra]
         searches = [PGD(norm=threat.norm, eps=threat.eps, seed=seed), *own]
-        makers = [partial(_restarted, attack) for attack in searches if isinstance(attack, GradientAttack)]
-        items.append(restarts(subject, images, labels, makers))
+        items.append(restarts(subject, images, labels, searches))
         watch(STAGE, 4, 4)
     result.diagnostics = [*from_outcomes(result), *items]
 
@@ -152,13 +150,16 @@ def margin_slope(subject: Subject, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def score_slope(subject: Subject, images: Tensor) -> Tensor | None:
-    """The gradient of the detector's score; None where no detector decides."""
+    """The gradient of the detector's score, zero if it has none; None where no detector decides."""
     if subject.defense is None or not subject.defense.traits.detector:
         return None
     view = View(subject.defense, Level(subject.defense.grad_mode), "The diagnostic")
     with torch.enable_grad():
         at = images.detach().clone().requires_grad_(True)
-        return gradient_of(view.excess(view.evidence(at)).sum(), at, "The diagnostic").detach()
+        try:
+            return gradient_of(view.excess(view.evidence(at)).sum(), at, "The diagnostic").detach()
+        except AluError:
+            return torch.zeros_like(images)
 
 
 def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnostic]:
@@ -173,10 +174,7 @@ def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnost
         ]
     fine = usable(slope)
     rates = {"": float(fine.float().mean())}
-    try:
-        score = score_slope(subject, images)
-    except AluError:
-        score = torch.zeros_like(images)
+    score = score_slope(subject, images)
     if score is not None:
         rates[" and of the score"] = float(usable(score).float().mean())
     texts = ", ".join(f"{100 * rate:.0f} % of {len(images)} images{name}" for name, rate in rates.items())
@@ -253,9 +251,9 @@ def reseeding(subject: Subject, images: Tensor) -> Diagnostic:
             torch.random.set_rng_state(generator(seed, "reseeding").get_state())
             output_of(subject, images)
             states.append(torch.random.get_rng_state())
-    if torch.equal(states[0], states[1]):
-        return Diagnostic("reseeding", "failed", "A call sets the global random state to a fixed value.")
-    return Diagnostic("reseeding", "passed", "A call does not set the global random state.")
+    fixed = torch.equal(states[0], states[1])
+    does = "sets the global random state to a fixed value" if fixed else "does not set the global random state"
+    return checked("reseeding", not fixed, f"A call {does}.")
 
 
 def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, attacked: Tensor) -> Diagnostic:
@@ -274,21 +272,20 @@ def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel,
     return checked("noise", by_noise == 0 or by_noise < by_attack, says)
 
 
-def restarts(
-    subject: Subject,
-    images: Tensor,
-    labels: Tensor,
-    makers: Sequence[Callable[[int], Attack]],
-    counts: tuple[int, ...] = (1, 2, 4),
-) -> Diagnostic:
+def restarts(subject: Subject, images: Tensor, labels: Tensor, attacks: Sequence[Attack]) -> Diagnostic:
     """Whether more restarts ever lose an image that fewer had broken: an attack must keep its best."""
     says, most = [], 0
-    for make in makers:
-        broken = [fooled(subject.model, make(count)(subject.model, images, labels), labels) for count in counts]
-        lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken))
-        texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in zip(counts, broken, strict=True))
+    for attack in attacks:
+        if not isinstance(attack, GradientAttack):
+            continue
+        tries = {count: _restarted(attack, count) for count in (1, 2, 4)}
+        broken = {
+            count: fooled(subject.model, few(subject.model, images, labels), labels) for count, few in tries.items()
+        }
+        lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken.values()))
+        texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in broken.items())
         ending = f"; more restarts lost {lost} that fewer had broken" if lost else ""
-        says.append(f"{type(make(1)).__name__}: {texts}{ending}.")
+        says.append(f"{type(attack).__name__}: {texts}{ending}.")
         most = max(most, lost)
     return checked("restarts", not most, f"Broken images of {len(images)} by number of restarts. {' '.join(says)}")
 

@@ -22,13 +22,13 @@ from alu.errors import InputError
 from alu.evaluation.result import Answers, AttackRecord
 from alu.models.cards import Card, bundled_name, weight_hash
 from alu.models.normalize import CIFAR10, IMAGENET, Normalize, per_channel
+from alu.parts import PLAIN
 from alu.purifiers import Blur
 from alu.purifiers.base import Traits
 from alu.stats import sign_test
 
 TRIED = 16
 """How many images are tried before anything is measured."""
-PLAIN = (str, int, float, bool, type(None))
 CONTROL = Blur(sigma=0.5)
 """The simplest purifier, for comparison."""
 NORMALISATIONS = {

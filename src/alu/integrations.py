@@ -171,7 +171,11 @@ def _tensor(path: Path) -> Tensor:
         except OSError:
             raise
         except Exception as error:
-            raise StorageError(f"{path} is not a tensor that torch.save wrote. Write it with export.") from error
+            raise StorageError(
+                f"{path} is not a tensor saved by torch.save. Write it with alu.integrations.export."
+            ) from error
     if not isinstance(tensor, Tensor):
-        raise StorageError(f"{path} holds {type(tensor).__name__}, not one tensor. Write it with export.")
+        raise StorageError(
+            f"{path} holds {type(tensor).__name__}, not one tensor. Write it with alu.integrations.export."
+        )
     return tensor

@@ -154,7 +154,7 @@ def import_named(spec: str, what: str) -> Any:
     """The object "module:name"; the current folder is searched first, as `python -m` does."""
     module_name, colon, name = spec.partition(":")
     if not colon or not module_name or not name:
-        raise UsageError(f"{what} is named module:name, such as my_package.my_module:build; {spec!r} is not.")
+        raise UsageError(f"{what} is given as module:name, such as my_package.my_module:build, not as {spec!r}.")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -100,7 +100,7 @@ def _classifier(record: dict[str, Any], given: Any, trust: bool, path: Path) -> 
     if given is None and record["kind"] == "factory":
         if not trust:
             raise UntrustedError(
-                f"{path} wants to import its classifier from {record['factory']}, which runs that code. "
+                f"Loading {path} would import its classifier from {record['factory']}, which runs that code. "
                 "Pass trust=True if the code is yours, or pass the classifier yourself."
             )
         given = call_factory(record["factory"])

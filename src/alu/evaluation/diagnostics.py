@@ -36,14 +36,14 @@ def from_curves(curves: dict[str, Any], norm: str) -> list[Diagnostic]:
     large = f"{last['right']} of {n} answers are correct at eps {size(last['eps'])}"
     starts = f"{once['right']} after one start, {often['right']} after {often['restarts']}"
     return [
-        checked("eps-monotone", not rises, f"Correct answers of {n} by eps: {sizes}.",
+        checked("eps-monotone", not rises, f"Correct answers out of {n}, by eps: {sizes}.",
                 "They should never increase with eps."),
         checked("eps-large", last["right"] <= few,
                 f"{large}, where an image can be turned into almost any other."),
         checked("more-steps", by_steps[1]["right"] - by_steps[-1]["right"] <= few,
-                f"Correct answers of {n} by steps: {steps}.", "More steps still break more images."),
+                f"Correct answers out of {n}, by steps: {steps}.", "More steps still break more images."),
         checked("more-restarts", once["right"] - often["right"] <= few,
-                f"Correct answers of {n}: {starts}.", "More restarts still break more images."),
+                f"Correct answers out of {n}: {starts}.", "More restarts still break more images."),
     ]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def oblivious(result: Result) -> Diagnostic:
     if result.shard[1] > 1:  # a shard numbers its images by itself
         return Diagnostic("oblivious", "not run", "It is computed when the shards are merged.")
     if result.subject.get("traits", {}).get("stochastic"):
-        says = "For a random subject the worst of ten draws counts, which one gradient search cannot be compared with."
+        says = "Outputs are random and the worst of ten draws counts, so one gradient search is not comparable."
         return Diagnostic("oblivious", "not run", says)
     clean = outcomes(result.clean, result.labels)
     probed = {int(row["image"]): int(row["broken"]) for row in result.curves.get("probed", [])}
@@ -86,8 +86,8 @@ def oblivious(result: Result) -> Diagnostic:
         return Diagnostic("oblivious", "not run", says)
     best, by_gradient = max(counts, key=lambda name: counts[name]), sum(probed[image] for image in chosen)
     says = (
-        f"Of {len(chosen)} images that are not answered wrongly when clean, {best}, which does not know the defence, "
-        f"breaks {counts[best]}; one gradient search on the deployed output breaks {by_gradient}."
+        f"Of {len(chosen)} images that are answered correctly or rejected when clean, {best}, which does not know the "
+        f"defence, breaks {counts[best]}; one gradient search on the deployed output breaks {by_gradient}."
     )
     sound = counts[best] <= by_gradient + slack(len(probed))
     return checked("oblivious", sound, says, "The deployed output's gradient is masked.")

@@ -202,7 +202,7 @@ def _dataset(
     """Images, labels and class names together."""
     if isinstance(images, Dataset):
         if labels is not None or classes is not None:
-            raise UsageError("evaluate takes labels and class names from the Dataset. Give it neither of them.")
+            raise UsageError("A Dataset holds its own labels and class names. Leave out labels and classes.")
         return images
     if labels is None:
         raise UsageError("evaluate needs the labels of its images: alu.evaluate(defense, images, labels).")
@@ -223,7 +223,9 @@ def _refuse_wrong_size(n: int, shard: tuple[int, int], block_size: int) -> None:
         raise UsageError(f"evaluate needs shard=(i, n) with i from 0 to n - 1; it was given {tuple(shard)}.")
     blocks = -(-n // block_size)
     if shard[1] > blocks:
-        raise UsageError(f"{n} images are {blocks} blocks of {block_size}, too few for {shard[1]} shards. Use fewer.")
+        raise UsageError(
+            f"{n} images make {blocks} blocks of {block_size}, too few for {shard[1]} shards. Use fewer shards."
+        )
 
 
 def _attack_all(evaluation: Evaluation, folder: Path | None, watch: Count) -> Result:

@@ -173,12 +173,12 @@ def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnost
             Diagnostic("gradients-mislead", "not run", "There is no gradient to compare."),
         ]
     fine = usable(slope)
-    rates = {"": float(fine.float().mean())}
+    rates = {"output": float(fine.float().mean())}
     score = score_slope(subject, images)
     if score is not None:
-        rates[" and of the score"] = float(usable(score).float().mean())
-    texts = ", ".join(f"{100 * rate:.0f} % of {len(images)} images{name}" for name, rate in rates.items())
-    says = f"A gradient that is finite and not zero: {texts}."
+        rates["score"] = float(usable(score).float().mean())
+    texts = ", ".join(f"of the {name} for {100 * rate:.0f} % of {len(images)} images" for name, rate in rates.items())
+    says = f"The gradient is finite and not zero: {texts}."
     first = checked("gradients-usable", min(rates.values()) >= USABLE, says)
     return [first, _uphill(subject, images[fine], labels[fine], slope[fine])]
 
@@ -191,8 +191,8 @@ def _uphill(subject: Subject, images: Tensor, labels: Tensor, slope: Tensor) -> 
     up, down = (margin(logits_of(subject.model, (images + by).clamp(0, 1)), labels) for by in (step, -step))
     rate = float((up > down).float().mean())
     says = (
-        f"On {100 * rate:.0f} % of {len(images)} images the loss is higher one gray level along the gradient's sign "
-        f"than one against it ({100 * UPHILL:.0f} % required)."
+        f"On {100 * rate:.0f} % of {len(images)} images a step of one gray level along the gradient's sign gives a "
+        f"higher loss than a step against it ({100 * UPHILL:.0f} % required)."
     )
     return checked("gradients-mislead", rate >= UPHILL, says)
 
@@ -210,7 +210,7 @@ def steadiness(subject: Subject, images: Tensor) -> list[Diagnostic]:
 
     again = compared("second-call", second, "in a second call")
     if random and not subject.declared.stochastic:
-        again = Diagnostic("second-call", "failed", f"{again.says} It does not declare the trait `stochastic`.")
+        again = Diagnostic("second-call", "failed", f"{again.says} The model does not declare the trait `stochastic`.")
     return [
         compared("batch-size", output_of(subject, images, batch_size=3), "in batches of 3"),
         compared("batch-order", output_of(subject, images.flip(0)).flipped(), "in the opposite order"),
@@ -266,8 +266,8 @@ def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel,
     correct = ~fooled(subject.model, images, labels)
     by_noise, by_attack = int((broken & correct).sum()), int((attacked & correct).sum())
     says = (
-        f"Of {int(correct.sum())} images that are answered correctly when clean, five random corners of the ball break "
-        f"{by_noise}, the gradient attack {by_attack}."
+        f"Of {int(correct.sum())} images that are answered correctly when clean, random noise of size eps breaks "
+        f"{by_noise} in five draws, the gradient attack {by_attack}."
     )
     return checked("noise", by_noise == 0 or by_noise < by_attack, says)
 
@@ -287,7 +287,7 @@ def restarts(subject: Subject, images: Tensor, labels: Tensor, attacks: Sequence
         ending = f"; more restarts lost {lost} that fewer had broken" if lost else ""
         says.append(f"{type(attack).__name__}: {texts}{ending}.")
         most = max(most, lost)
-    return checked("restarts", not most, f"Broken images of {len(images)} by number of restarts. {' '.join(says)}")
+    return checked("restarts", not most, f"Images broken out of {len(images)}, by number of restarts. {' '.join(says)}")
 
 
 def _restarted(attack: GradientAttack, count: int) -> Attack:

@@ -223,8 +223,8 @@ class Result:
         plain = read_checked(path, what, advice)
         if "experiment" in plain:
             raise StorageError(
-                f"{path} is a result of alu reproduce, whose page is {path.with_name('paper.html')}; alu report "
-                "reads those of alu evaluate."
+                f"{path} is a result of alu reproduce; its page is {path.with_name('paper.html')}. Only results of alu "
+                "evaluate can be read here."
             )
         if plain.pop("format", None) != FORMAT:
             raise StorageError(f"{path} is not {what}. Evaluate again.")

@@ -278,10 +278,10 @@ def restarts(subject: Subject, images: Tensor, labels: Tensor, attacks: Sequence
     for attack in attacks:
         if not isinstance(attack, GradientAttack):
             continue
-        tries = {count: _restarted(attack, count) for count in (1, 2, 4)}
-        broken = {
-            count: fooled(subject.model, few(subject.model, images, labels), labels) for count, few in tries.items()
-        }
+        broken = {}
+        for count in (1, 2, 4):
+            search = _restarted(attack, count)
+            broken[count] = fooled(subject.model, search(subject.model, images, labels), labels)
         lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken.values()))
         texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in broken.items())
         ending = f"; more restarts lost {lost} that fewer had broken" if lost else ""

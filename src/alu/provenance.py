@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -44,8 +45,6 @@ def commit() -> str:
 
 def processor() -> str:
     """The processor's name and number of cores."""
-    import os
-
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

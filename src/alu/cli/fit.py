@@ -157,7 +157,7 @@ def _report_crops(data: str, size: tuple[int, ...]) -> None:
 
 def _classifier(name: str) -> Callable[..., Any]:
     from alu import models
-    from alu.imports import call_factory
+    from alu.parts import call_factory
 
     if ":" in name:
         return call_factory(name)

@@ -145,7 +145,7 @@ def _rows_for(pictures: list[Path]) -> list[Row]:
 
 def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Defense:
     from alu.defense import Defense
-    from alu.imports import call_factory
+    from alu.parts import call_factory
 
     where = checked_device(device)
     ready = Defense.load(path, call_factory(classifier) if classifier else None, trust=trust).to(where)

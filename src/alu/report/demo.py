@@ -33,7 +33,8 @@ PICTURED = {
     "decoy": "Attacker knows the defence",
 }
 """Columns of the pictures, in this order, and their titles."""
-PICTURES = ("image", "perturbation", "purified")
+PICTURES = {"adversarial": "image", "perturbation": "perturbation", "purified": "purified"}
+"""Pictures of an example, and what they are called on the page."""
 
 
 def verdict(result: dict[str, Any]) -> str:
@@ -147,6 +148,6 @@ def _example(key: str, example: dict[str, Any], classes: list[str]) -> dict[str,
         "defended": {"name": classes[answer], "correct": answer == true},
         "flagged": example["flagged"],
         "score": number(f"{key}/score", example["score"]),
-        "pictures": [(example[name], name) for name in PICTURES],
+        "pictures": [(example[name], title) for name, title in PICTURES.items()],
         "drawing": bars(classes, before, example["after"], true),
     }

@@ -69,7 +69,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
     clean = bench.images(system.dataset, "test", bench.sizes[size])
     measured = bench.answers(system, bench.attacked_as(column, system, clean))
     if column is not Column.CLEAN:
-        measured["knowledge"] = "surrogate" if column.through_vae else "oblivious"
+        measured["knowledge"] = "surrogate" if column.through else "oblivious"
     return measured
 
 
@@ -83,7 +83,7 @@ def union_of(results: Results, classifier: str, reading: Reading) -> Measured | 
     """What the adaptive suite leaves, with attacks of the table itself that were not run among the unmet ones."""
     union = results.get(Key(classifier, Adaptive(reading)))
     # A bare classifier has nothing to be attacked through.
-    needed = [column for column in ATTACKS if reading is not Reading.BARE or not column.through_vae]
+    needed = [column for column in ATTACKS if reading is not Reading.BARE or not column.through]
     missing = [f"{column} not run" for column in needed if not results.get(Key(classifier, column))]
     return {**union, "unmet": [*union.get("unmet", []), *missing]} if union else None
 
@@ -225,7 +225,7 @@ def _gains(results: Results, classifiers: list[str], columns: list[Column], leas
             cell = results.need(Key(name, column))
             answers = {Reading.BARE: cell["bare"], **{reading: cell[reading]["alu"] for reading in ALU_READINGS}}
             figures.append(_line(f"{name}, {column.heading}", answers))
-            for reading in ALU_READINGS if not column.through_vae else ():  # whose attacker does not know the defence
+            for reading in ALU_READINGS if not column.through else ():  # whose attacker does not know the defence
                 oblivious[reading].append(at_least(gain(answers[reading], answers[Reading.BARE]), least))
         left = {reading: standing(results, name, reading) for reading in (Reading.BARE, *ALU_READINGS)}
         figures.append(_line(f"{name}, every attack together", left))

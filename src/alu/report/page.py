@@ -25,10 +25,10 @@ WIDEST = 0.5
 
 @cache
 def environment() -> Environment:
-    """The templates: what is filled in is escaped, and a name that is not there is an error."""
+    """The templates: what is filled into HTML is escaped, and a name that is not there is an error."""
     templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
+        autoescape=lambda name: name is None or not name.endswith(".md.j2"),
         undefined=StrictUndefined,
         lstrip_blocks=True,
     )

@@ -203,8 +203,8 @@ def hard_samples(results: Results) -> Verdict:
     wrong, follow = select(_alu(split["attacked"]), split["clean"]["bare"], "0"), unlikely(swapped)
     figures = [
         f"Of the images the classifier gets wrong clean, {percent(wrong)} are right under attack",
-        "Given another label that the clean logits rank among the last five, and that nobody would confuse, the same "
-        f"attack makes ALU answer that label on {percent(follow)}: ALU reads what the attacker wrote",
+        "If the same attack is given a wrong label that the clean logits rank among the last five, one that nobody "
+        f"would confuse, ALU answers that label on {percent(follow)}: it follows what the attacker chose",
     ]
     return Verdict(every([at_most(ones(follow), 0.1)]), figures, "To hold: ALU answers such a label on at most 10 %.")
 
@@ -215,7 +215,7 @@ EXPERIMENT = Experiment(
     measure,
     view,
     title="What explains the effect",
-    question="Where does accuracy under attack above clean accuracy come from, and is the VAE needed for it?",
+    question="Why is accuracy under attack higher than clean accuracy, and is the VAE needed for that?",
     sizes={"calibration": (2_500, 200), "n": (500, 40), "probe": (1_500, 200), "enlarged": (4, 4)},
     differs="Not in the paper.",
     why="500 test images come with the package.",

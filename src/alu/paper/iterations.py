@@ -275,8 +275,8 @@ EXPERIMENT = Experiment(
         "random calibration": (1_000, 200),
     },
     differs=(
-        "The paper's figure at N = 0 (8.6 % right, 0.05 % flagged) fits the reconstruction reading with two "
-        "draws of the code: that is the sampled start here. Its accuracies assume that every attacked image is "
+        "The paper's figures at N = 0 (8.6 % right, 0.05 % flagged) fit the reconstruction reading if the code is "
+        "drawn at random twice: that is the sampled start here. Its accuracies assume that every attacked image is "
         "flagged. Its learning rate is 1e-4 with an unnamed optimiser, ours 0.01 with Adam."
     ),
     why=(

@@ -16,7 +16,6 @@ from alu.evaluation.verdicts import setting as attacked_how
 from alu.report.page import (
     NONE,
     Cell,
-    Column,
     Figure,
     Label,
     Row,
@@ -38,8 +37,8 @@ KNOWS = {
 }
 LOSS_MARKED = 0.02
 """A loss of correct answers above this is marked."""
-PASSES = Column("passes per image", ["forward", "backward"])
-STANDARD = Column("standard protocol", ["correct clean and attacked"])
+PASSES = "passes per image\nforward\nbackward"
+STANDARD = "standard protocol\ncorrect clean and attacked"
 
 
 def levels(result: Result) -> list[str]:
@@ -57,13 +56,10 @@ def summary(key: str, result: Result) -> Table:
     """Clean and robust accuracy, standard protocol, for attackers who know more and more."""
     bare = {verdict.level: verdict for verdict in verdicts(result)}
     columns = [
-        Column("attacker"),
-        Column("attacks"),
-        Column("correct answers", ["clean, then robust accuracy"]),
-        *([Column("bare classifier", ["correct answers, same attacker"])] if bare else []),
-        Column("resisted", ["correct or rejected"]),
-        Column("clean images rejected", ["read with “resisted”"]),
-    ]
+        "attacker", "attacks", "correct answers\nclean, then robust accuracy",
+        *(["bare classifier\ncorrect answers, same attacker"] if bare else []),
+        "resisted\ncorrect or rejected", "clean images rejected\nread with “resisted”",
+    ]  # fmt: skip
     rows = [_attacker(key, result, level, bare) for level in ("clean", *levels(result))]
     means = metrics.over_draws(result)
     if means is not None:
@@ -102,20 +98,10 @@ def attacks(key: str, result: Result) -> Table:
     """Every attack: what it did to the defence and to what the defence is made of, and what it cost."""
     steady = any(record.answers.steady for record in result.attacks)
     columns = [
-        Column("attack"),
-        Column("images"),
-        Column("answered wrongly"),
-        Column("paper protocol", ["correct attacked"]),
-        STANDARD,
-        *([Column("resubmitted", ["mean correct"])] if steady else []),
-        Column("flagged"),
-        Column("bare classifier"),
-        Column("purifier only"),
-        Column("blur instead"),
-        Column("median distance"),
-        Column("seconds"),
-        PASSES,
-    ]
+        "attack", "images", "answered wrongly", "paper protocol\ncorrect attacked", STANDARD,
+        *(["resubmitted\nmean correct"] if steady else []), "flagged", "bare classifier", "purifier only",
+        "blur instead", "median distance", "seconds", PASSES,
+    ]  # fmt: skip
     groups = [("", 1), ("the defence", 5 + steady), ("correct on the same images", 3), ("cost", 3)]
     rows = _attack_rows(result.attacks, lambda at, record: _attack(f"{key}/attack/{at}", result, record, steady))
     return Table(columns, rows, groups, dense=True, levels=levels(result))
@@ -128,7 +114,7 @@ def bare_classifier(key: str, bare: Result) -> Table:
         at = f"{key}/attack/{index}"
         return [*_broken(at, bare, record), _standard(at, bare, record), *_cost(at, record)]
 
-    columns = [Column("attack"), Column("images"), Column("answered wrongly"), STANDARD, Column("seconds"), PASSES]
+    columns = ["attack", "images", "answered wrongly", STANDARD, "seconds", PASSES]
     return Table(columns, _attack_rows(bare.attacks, cells, knowledge=False), dense=True)
 
 
@@ -205,7 +191,7 @@ def harmless(key: str, result: Result) -> Table:
         strong.insert(0, Row(Label("Strong changes", strong=True), remark="A person would notice these.", heading=True))
     columns = ["change", "bare classifier", "purifier only", "deployed", "flagged", *(["rejected"] if rejects else [])]
     groups = [("", 1), ("correct answers", 3), ("", 1 + rejects)]
-    return Table([Column(title) for title in columns], moderate + strong, groups, dense=True)
+    return Table(columns, moderate + strong, groups, dense=True)
 
 
 def _change(key: str, row: dict[str, Any], flags: bool, rejects: bool) -> Row:
@@ -224,14 +210,8 @@ def _change(key: str, row: dict[str, Any], flags: bool, rejects: bool) -> Row:
 
 def side_by_side(results: Sequence[Result]) -> Table:
     """One row for each result: the figures that decide."""
-    columns = [
-        Column("result"),
-        Column("clean"),
-        *map(Column, metrics.LEVELS),
-        Column("bare classifier", ["its own attacks"]),
-        Column("resisted"),
-        Column("clean rejected"),
-    ]
+    bare = "bare classifier\nits own attacks"
+    columns = ["result", "clean", *metrics.LEVELS, bare, "resisted", "clean rejected"]
     groups = [("", 2), ("robust accuracy, standard protocol", 4), ("", 2)]
     return Table(columns, [_compared(at, result) for at, result in enumerate(results)], groups, dense=True)
 
@@ -268,7 +248,7 @@ def pairs(results: Sequence[Result]) -> Table:
         _pair(f"mcnemar/{one}/{two}", (_numbered(one, first), first), (_numbered(two, second), second))
         for (one, first), (two, second) in combinations(enumerate(results), 2)
     ]
-    return Table([Column(title) for title in columns], rows)
+    return Table(columns, rows)
 
 
 def _pair(key: str, first: tuple[str, Result], second: tuple[str, Result]) -> Row:

@@ -158,18 +158,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column's title, and smaller lines below it."""
-
-    title: str
-    small: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Table:
-    """Columns, rows, and titles that stand over several columns (title, how many columns)."""
+    """Columns, rows, and titles that stand over several columns (title, how many columns).
 
-    columns: Sequence[Column]
+    The first line of a column is its title, further ones stand below it in smaller letters.
+    """
+
+    columns: Sequence[str]
     rows: Sequence[Row]
     groups: Sequence[tuple[str, int]] = ()
     dense: bool = False

@@ -49,9 +49,10 @@ def reproduce(
         raise UsageError("--only chooses among the cells of one experiment; it was given with all. Name one.")
     folder = out or Path("results") / ("quick" if quick else "")
     hold(folder)
-    from alu.paper.page import write
+    from alu.paper.page import html
     from alu.paper.running import reproduce as measure_again
     from alu.paper.store import Results
+    from alu.report import page
 
     where, empty = checked_device(device), False
     try:
@@ -70,8 +71,9 @@ def reproduce(
         raise InterruptedCommandError(
             f"Interrupted. What was measured is in {folder}: run the same command again to resume."
         ) from error
-    page = write(Results.open(folder), folder / "paper.html")
-    sys.stdout.write(f"Results: {folder}. Page: {page.resolve().as_uri()}\n")
+    path = folder / "paper.html"
+    page.write(path, html(Results.open(folder)))
+    sys.stdout.write(f"Results: {folder}. Page: {path.resolve().as_uri()}\n")
     if empty:
         raise typer.Exit(3)
 

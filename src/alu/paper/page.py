@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
 from typing import Any
 
 from alu.paper import EXPERIMENTS, verdicts
@@ -60,12 +59,6 @@ def text(results: Results, name: str) -> str:
 def _reasons(known: dict[str, Any]) -> list[str]:
     """Why cells are empty."""
     return [record["absent"] for record in known["cells"].values() if "absent" in record]
-
-
-def write(results: Results, path: Path) -> Path:
-    """Write the page; returns its path."""
-    page.write(path, html(results))
-    return path
 
 
 def html(results: Results) -> str:

@@ -21,7 +21,6 @@ from alu.report.page import (
     WIDEST,
     Cell,
     Figure,
-    Label,
     Part,
     Row,
     Table,
@@ -110,8 +109,8 @@ def detection_table(key: str, result: Result) -> Table:
         positive = metrics.scores(record.answers)
         fixed = [enough_cell(f"{at}/{rate}", metrics.detected_at(negative, positive, rate)) for rate in rates]
         precision = _precision(f"{at}/precision", flagged, alarms) if flagged and alarms else NONE
-        label = Label(record.name, knowledge=record.knowledge, strong=True)
-        rows.append(Row(label, [enough_cell(f"{at}/now", flagged), *fixed, precision]))
+        cells = [enough_cell(f"{at}/now", flagged), *fixed, precision]
+        rows.append(Row(record.name, cells, knowledge=record.knowledge, strong=True))
     fixed_titles = [f"{100 * rate:g} %" for rate in rates]
     columns = ["attack", "as deployed", *fixed_titles, "precision\n1 in 10,000 attacked"]
     groups = [("", 1), ("attacked images flagged, at this rate of false alarms", 1 + len(rates)), ("", 1)]
@@ -149,7 +148,7 @@ def alarms_by_class(key: str, result: Result) -> dict[str, Any]:
     there = [(index, name, alarms) for index, (name, alarms) in shares_by_class if alarms is not None]
     ranked = sorted((row for row in there if row[2].n >= FEWEST), key=lambda row: -row[2].value)
     shown = ranked[:MANY_CLASSES]
-    rows = [Row(Label(name), [share_cell(f"{key}/class/{index}", alarms)]) for index, name, alarms in shown]
+    rows = [Row(name, [share_cell(f"{key}/class/{index}", alarms)]) for index, name, alarms in shown]
     return {
         "table": Table(["class", "flagged"], rows, dense=True) if rows else None,
         "shown": len(shown),

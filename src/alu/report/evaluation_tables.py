@@ -17,7 +17,6 @@ from alu.report.page import (
     NONE,
     Cell,
     Figure,
-    Label,
     Row,
     Table,
     count,
@@ -64,9 +63,9 @@ def summary(key: str, result: Result) -> Table:
     means = metrics.over_draws(result)
     if means is not None:
         clean, robust = percent(f"{key}/draws/clean", means[0]), percent(f"{key}/draws/robust", means[1])
-        label = Label("mean over ten draws", ["above, the worst of them counts"])
         both = Cell(["clean ", clean, ", attacked at most ", robust])
-        rows.append(Row(label, [NONE, both, *[NONE] * (2 + bool(bare))]))
+        cells = [NONE, both, *[NONE] * (2 + bool(bare))]
+        rows.append(Row("mean over ten draws", cells, ["above, the worst of them counts"]))
     return Table(columns, rows)
 
 
@@ -91,7 +90,7 @@ def _attacker(key: str, result: Result, level: str, bare: dict[str, Verdict]) ->
         cells.append(rejected_cell(f"{at}/rejected", result))
     else:
         cells.append(share_cell(f"{at}/rejected", metrics.rejected_clean(result)))
-    return Row(Label(level if names else "no attack", KNOWS[level], knowledge=level), cells)
+    return Row(level if names else "no attack", cells, KNOWS[level], level)
 
 
 def attacks(key: str, result: Result) -> Table:
@@ -126,17 +125,17 @@ def _attack_rows(
     idle: dict[str, list[str]] = {}
     for index, record in enumerate(records):
         level = record.knowledge if knowledge else ""
-        label = Label(record.name, [record.about], level, strong=True)
+        row = Row(record.name, small=[record.about], knowledge=level, strong=True)
         if record.answers.images:
-            rows.append(Row(label, cells(index, record)))
+            rows.append(replace(row, cells=cells(index, record)))
             remarks = ([f"Could not go on: {record.failed}"] if record.failed else []) + record.notes
-            rows += [Row(Label("", knowledge=level), remark=remark) for remark in remarks]
+            rows += [Row("", knowledge=level, remark=remark) for remark in remarks]
         elif record.failed:
-            rows.append(Row(label, remark=f"Could not run: {record.failed}"))
+            rows.append(replace(row, remark=f"Could not run: {record.failed}"))
         else:
             idle.setdefault(level, []).append(record.name)
     why = "Not run: earlier attacks had broken every image."
-    return rows + [Row(Label(", ".join(names), [], level, strong=True), remark=why) for level, names in idle.items()]
+    return rows + [Row(", ".join(names), knowledge=level, strong=True, remark=why) for level, names in idle.items()]
 
 
 def _attack(key: str, result: Result, record: AttackRecord, steady: bool) -> list[Cell]:
@@ -188,7 +187,7 @@ def harmless(key: str, result: Result) -> Table:
         which = moderate if row.get("moderate", True) else strong
         which.append(_change(f"{key}/{index}", row, flags, rejects))
     if strong:
-        strong.insert(0, Row(Label("Strong changes", strong=True), remark="A person would notice these.", heading=True))
+        strong.insert(0, Row("Strong changes", strong=True, remark="A person would notice these.", heading=True))
     columns = ["change", "bare classifier", "purifier only", "deployed", "flagged", *(["rejected"] if rejects else [])]
     groups = [("", 1), ("correct answers", 3), ("", 1 + rejects)]
     return Table(columns, moderate + strong, groups, dense=True)
@@ -205,7 +204,7 @@ def _change(key: str, row: dict[str, Any], flags: bool, rejects: bool) -> Row:
         deployed = replace(deployed, small=[*deployed.small, [points, " points lost"]], kind="marked")
     flagged = cell("flagged") if flags else NONE
     rejected = [cell("rejected")] if rejects else []
-    return Row(Label(str(row["change"])), [cell("bare"), cell("purified"), deployed, flagged, *rejected])
+    return Row(str(row["change"]), [cell("bare"), cell("purified"), deployed, flagged, *rejected])
 
 
 def side_by_side(results: Sequence[Result]) -> Table:
@@ -229,7 +228,7 @@ def _compared(index: int, result: Result) -> Row:
         rejected_cell(f"{key}/rejected", result),
     ]
     small = [setting(result), *([] if result.complete else ["INCOMPLETE"])]
-    return Row(Label(_numbered(index, result), small, link=f"result-{index}"), cells)
+    return Row(_numbered(index, result), cells, small, link=f"result-{index}")
 
 
 def _numbered(index: int, result: Result) -> str:
@@ -256,14 +255,14 @@ def _pair(key: str, first: tuple[str, Result], second: tuple[str, Result]) -> Ro
     try:
         only_first, only_second, p_value = metrics.mcnemar(first[1], second[1])
     except UsageError as error:
-        return Row(Label(first[0], small), remark=str(error))
+        return Row(first[0], small=small, remark=str(error))
     cells = [
         figure_cell(count(f"{key}/first", only_first)),
         figure_cell(count(f"{key}/second", only_second)),
         figure_cell(number(f"{key}/p", p_value, 4)),
         Cell(["differ" if p_value < 0.05 else "may be equally good"]),
     ]
-    return Row(Label(first[0], [*small, *_differences(first[1], second[1])]), cells)
+    return Row(first[0], cells, [*small, *_differences(first[1], second[1])])
 
 
 def _differences(first: Result, second: Result) -> list[str]:

@@ -134,24 +134,18 @@ TOO_FEW = Cell(["n too small"], kind="few")
 
 
 @dataclass(frozen=True)
-class Label:
-    """The first cell of a row."""
+class Row:
+    """A name and its cells; or a name and a remark across all other columns."""
 
     name: str
+    cells: Sequence[Cell] = ()
     small: Sequence[str] = ()
+    """Smaller lines below the name."""
     knowledge: str = ""
     """What the attacker knows ("clean" for no attack), shown with its colour and used by the filter."""
     strong: bool = False
     link: str = ""
     """The anchor on this page that the name leads to."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A label and its cells; or a label and a remark across all other columns."""
-
-    label: Label
-    cells: Sequence[Cell] = ()
     remark: str = ""
     heading: bool = False
     """Whether it begins a new part of the table; rows are sorted inside of their part."""

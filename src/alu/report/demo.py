@@ -7,7 +7,7 @@ from typing import Any
 
 from alu.report import page
 from alu.report.charts import COLOURS, Chart, Group, bars, histogram
-from alu.report.page import NONE, Cell, Column, Label, Part, Row, Table, count, number, share
+from alu.report.page import NONE, Cell, Part, Row, Table, count, number, share
 from alu.stats import Share
 
 COLUMNS = {
@@ -103,11 +103,11 @@ def html(result: dict[str, Any]) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    columns = [Column("correct answers"), *(Column(title, [KNOWLEDGE[name]]) for name, title in COLUMNS.items())]
+    columns = ["correct answers", *(f"{title}\n{KNOWLEDGE[name]}" for name, title in COLUMNS.items())]
     shown = []
     for index, row in enumerate(rows):
         cells = [_cell(f"demo/{index}/{name}", row, name) for name in COLUMNS]
-        shown.append(Row(Label(row_title(row)), cells))
+        shown.append(Row(row_title(row), cells))
     return Table(columns, shown)
 
 

@@ -38,7 +38,7 @@ def commit() -> str:
         top = Path(git("rev-parse", "--show-toplevel").strip())
         if here != top / "src" / "alu":
             return "unknown"
-        return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if git("status", "--porcelain", "src") else "")
+        return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -13,11 +13,13 @@ from torch import Tensor, nn
 from alu import data, models
 from alu.errors import DataError, StorageError, UsageError
 from alu.models import cards
-from alu.storage import read_tensors, write_tensors
-from alu.training.loop import train
+from alu.storage import read_json, read_tensors, write_tensors
+from alu.training.adversarial import AdversarialTraining
+from alu.training.loop import Run, train
 from alu.training.objectives import Autoencoding, Classification
-from alu.training.recipes import RECIPES, recipe
+from alu.training.recipes import RECIPES, recipe, seeded
 from alu.training.settings import Settings
+from tests.toys import toy_data
 
 ZOO = [name for name in RECIPES if "paper" not in name and name not in ("classifier", "vae")]
 SHAPES = {"cifar10": (32, 10), "cifar100": (32, 100), "tiny-imagenet": (64, 200)}
@@ -220,3 +222,11 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
 def test_a_second_part_asks_for_the_first() -> None:
     with pytest.raises(UsageError, match="goes on from a run of cifar10-at-first: alu train cifar10-at-first"):
         recipe("cifar10-at").run(None)
+
+
+def test_the_number_of_held_out_images_is_the_one_that_was_measured_on(tmp_path: Path) -> None:
+    model = seeded(lambda: models.resnet18(5, width=8), 0)
+    run = Run(model, AdversarialTraining(measured_on=3), toy_data(6), toy_data(5), Settings(epochs=1), tmp_path)
+    path = recipe("cifar10-at").save(run, "alu train x", {"accuracy": 0.5})
+    card = read_json(path.with_suffix(".json"))
+    assert card["figures"]["n"] == 3

@@ -19,6 +19,7 @@ _PLACES = {
     "Result": "alu.evaluation.result",
     "ThreatModel": "alu.threat",
     "evaluate": "alu.evaluation.evaluate",
+    "fit": "alu.fitting",
     "load": "alu.loading",
     "reproduce": "alu.paper.running",
 }
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from alu.errors import AluError
     from alu.evaluation.evaluate import evaluate
     from alu.evaluation.result import Result
+    from alu.fitting import fit
     from alu.loading import load
     from alu.paper.running import reproduce
     from alu.threat import ThreatModel

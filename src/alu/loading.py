@@ -91,16 +91,27 @@ def load(
     defense = bundled_defense_named(text, partial(watch, "Calibrating"))
     if defense is not None:
         return defense
-    if ":" in text:
-        built = call_factory(text)
-        return built if isinstance(built, nn.Module) else CallableModule(built)
     known = models.names("classifier")
-    if text not in known:
+    if ":" not in text and text not in known:
         raise UsageError(
             f"Unknown model or defence {text!r}. {nearest(text, [*defense_names(), *known])} Or give a folder that "
             "holds a saved defence, or module:function."
         )
-    return models.load(text)
+    built = load_classifier(text)
+    return built if isinstance(built, nn.Module) else CallableModule(built)
+
+
+def load_classifier(name: str) -> Callable[..., Any]:
+    """The classifier that "module:function" returns, or a bundled one."""
+    if ":" in name:
+        return call_factory(name)
+    known = models.names("classifier")
+    if name not in known:
+        raise UsageError(
+            f"There is no bundled classifier {name!r}. {nearest(name, known)} "
+            "A classifier of your own is named module:function, such as my_module:build."
+        )
+    return models.load(name)
 
 
 def bundled_defense_named(name: str, watch: Count | None = None) -> Defense | None:

@@ -20,7 +20,7 @@ from alu.training.adversarial import (
     divergence,
 )
 from alu.training.batches import Batch, Draws
-from alu.training.noise import Consistency
+from alu.training.objectives import Consistency
 
 EPS = 8 / 255
 

@@ -90,6 +90,6 @@ def _print_recipes() -> None:
     from alu.training.recipes import RECIPES
 
     table = Table("recipe", "what it trains")
-    for name, make in RECIPES.items():
-        table.add_row(name, (make.__doc__ or "").split("\n")[0])
+    for name, recipe in RECIPES.items():
+        table.add_row(name, recipe.about)
     Console().print(table)

@@ -26,6 +26,8 @@ from alu.training.settings import Settings
 class Recipe:
     """A training by name. `build` gets the training images; `needs` are bundled models that it starts from."""
 
+    about: str
+    """What it trains, as a sentence."""
     dataset: str
     """A known data set, or "" where the user brings images."""
     build: Callable[[data.Dataset], nn.Module]

@@ -8,6 +8,7 @@ import math
 import shutil
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -43,17 +44,6 @@ class OwnRecipe(Recipe):
         return replace(self.settings, batch_size=batch, epochs=epochs)
 
 
-def classifier() -> Recipe:
-    """A classifier of your own images (--data): ResNet-18 of width 16, cheap to attack and to defend."""
-    settings = Settings(batch_size=64, lr=0.05, weight_decay=1e-3, warmup=0.2, augment="crop-flip", average=0.99)
-    return OwnRecipe("", _network, lambda: Classification(smoothing=0.1), settings)
-
-
-def vae() -> Recipe:
-    """A VAE of your own images (--data), for `alu fit --purifier` and `alu.purifiers.LatentVAE`."""
-    return OwnRecipe("", _vae, lambda: Autoencoding(sigma=0.02), VAE_SETTINGS, "vae")
-
-
 def _network(images: data.Dataset) -> nn.Module:
     if len(images.classes) < 2:
         raise DataError(f"{images.name} has one class only, {images.classes[0]}; a classifier needs at least two.")
@@ -83,6 +73,25 @@ def _small_vae(channels: int) -> nn.Module:
     values to begin with, and with fewer than ten a place clean logits move so much that attacks hide among them.
     """
     return models.vae(channels, latent=max(10, round(16 * channels / 3)), width=64)
+
+
+OWN: dict[str, Recipe] = {
+    "classifier": OwnRecipe(
+        "A classifier of your own images (--data): ResNet-18 of width 16, cheap to attack and to defend.",
+        "",
+        _network,
+        partial(Classification, smoothing=0.1),
+        Settings(batch_size=64, lr=0.05, weight_decay=1e-3, warmup=0.2, augment="crop-flip", average=0.99),
+    ),
+    "vae": OwnRecipe(
+        "A VAE of your own images (--data), for `alu fit --purifier` and `alu.purifiers.LatentVAE`.",
+        "",
+        _vae,
+        partial(Autoencoding, sigma=0.02),
+        VAE_SETTINGS,
+        "vae",
+    ),
+}
 
 
 def train_vae(

@@ -19,8 +19,7 @@ from alu.training.checkpoint import Progress, save_checkpoint
 from alu.training.loop import Run
 from alu.training.recipes import RECIPES, recipe, seeded
 from tests.contracts.parts import images_like
-from tests.toys import Toy, toy_data
-from tests.unit.test_objectives import Brightness
+from tests.toys import Brightness, Toy, toy_data
 
 
 def shades(count: int = 40) -> data.Dataset:

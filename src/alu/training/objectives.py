@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from alu.check import evaluating
 from alu.data.dataset import Dataset, as_images
 from alu.progress import at_once
 from alu.rng import generator
@@ -154,19 +155,15 @@ def measured(
     objective: Objective, model: nn.Module, data: Dataset, device: torch.device, batch_size: int = 500
 ) -> dict[str, float]:
     """Means of the objective's figures over held-out images; the model's mode is left as it was."""
-    training = model.training
-    model.eval()
-    try:
-        count = min(len(data), objective.measured_on or len(data))
-        # Drawn, not the first ones: where images are sorted by class those would be of a few classes only.
-        data = data.draw(count) if count < len(data) else data
-        portion = at_once(data.shape, batch_size)
-        sums: dict[str, float] = {}
+    count = min(len(data), objective.measured_on or len(data))
+    # Drawn, not the first ones: where images are sorted by class those would be of a few classes only.
+    data = data.draw(count) if count < len(data) else data
+    portion = at_once(data.shape, batch_size)
+    sums: dict[str, float] = {}
+    with evaluating(model):
         for start in range(0, count, portion):
-            part = slice(start, min(start + portion, count))
+            part = slice(start, start + portion)
             images, labels = as_images(data.pixels[part]).to(device), data.labels[part].to(device)
             for name, values in objective.measure(model, images, labels).items():
                 sums[name] = sums.get(name, 0.0) + float(values.double().sum())
-        return {name: total / count for name, total in sums.items()}
-    finally:
-        model.train(training)
+    return {name: total / count for name, total in sums.items()}

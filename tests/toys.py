@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from alu import Defense
+from alu import Defense, models
 from alu.data import Dataset
 from alu.decision import Evidence
 from alu.detectors import LogitShift
@@ -15,7 +17,12 @@ from alu.models import asymmetric
 from alu.models.vae import VAE
 from alu.purifiers import Blur, InnerVAE, LatentVAE, Purifier
 from alu.rng import generator
+from alu.training.batches import Batch, Draws
+from alu.training.loop import Run
+from alu.training.objectives import Classification
 from alu.training.recipes import seeded
+from alu.training.settings import Settings
+from tests.contracts.parts import images_like
 
 SHAPE = (3, 8, 8)
 CLASSES = 5
@@ -158,3 +165,48 @@ class Endpoint(NoGradient):
 
     def __call__(self, images: Tensor) -> Any:
         return super().__call__(images).numpy()
+
+
+def small_data(count: int = 96) -> Dataset:
+    """Two classes that differ in brightness."""
+    labels = torch.arange(count) % 2
+    images = (0.6 * images_like(count, (3, 16, 16)) + 0.4 * labels.view(-1, 1, 1, 1)).clamp(0, 1)
+    return Dataset((images * 255).to(torch.uint8), labels, ("dark", "bright"), "small")
+
+
+def small_run(folder: Path | None, **changes: object) -> Run:
+    settings = Settings(
+        **{"epochs": 3, "batch_size": 16, "lr": 0.05, "average": 0.9, "augment": "crop-flip", "seed": 4, **changes}  # type: ignore[arg-type]
+    )
+    model = seeded(lambda: models.resnet18(2, width=8), settings.seed)
+    return Run(model, Classification(0.1), small_data(), small_data(32), settings, folder, every=0.0)
+
+
+class Killed(Exception):
+    """Stands for the moment a process dies."""
+
+
+EPS = 8 / 255
+
+
+class Brightness(nn.Module):
+    """Logits (s, -s) with s = gain * (mean pixel - 0.5): every gradient and every optimum is known."""
+
+    def __init__(self, gain: float = 10.0) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor(gain))
+
+    def forward(self, images: Tensor) -> Tensor:
+        value = self.gain * (images.flatten(1).mean(1) - 0.5)
+        return torch.stack([value, -value], 1)
+
+
+def batch(*means: float, labels: tuple[int, ...] | None = None) -> Batch:
+    images = torch.stack([torch.full((1, 4, 4), mean) for mean in means])
+    wanted = torch.tensor(labels if labels is not None else [int(mean < 0.5) for mean in means])
+    return Batch(images, wanted, Draws(generator(0, "test"), slice(0, len(means)), len(means)))
+
+
+def entropy(value: float) -> float:
+    """Cross-entropy of class 0 at logits (value, -value)."""
+    return math.log1p(math.exp(-2 * value))

@@ -90,16 +90,27 @@ def load(
     defenses = bundled_defenses()
     if text in defenses:
         return load_bundled_defense(text, partial(watch, "Calibrating"))
-    if ":" in text:
-        model = call_factory(text)
-        return model if isinstance(model, nn.Module) else CallableModule(model)
     known = models.names("classifier")
-    if text not in known:
+    if ":" not in text and text not in known:
         raise UsageError(
             f"Unknown model or defence {text!r}. {nearest(text, [*defenses, *known])} Or give a folder that "
             "holds a saved defence, or module:function."
         )
-    return models.load(text)
+    built = load_classifier(text)
+    return built if isinstance(built, nn.Module) else CallableModule(built)
+
+
+def load_classifier(name: str) -> Callable[..., Any]:
+    """The classifier that "module:function" returns, or a bundled one."""
+    if ":" in name:
+        return call_factory(name)
+    known = models.names("classifier")
+    if name not in known:
+        raise UsageError(
+            f"There is no bundled classifier {name!r}. {nearest(name, known)} "
+            "A classifier of your own is named module:function, such as my_module:build."
+        )
+    return models.load(name)
 
 
 def bundled_defenses() -> dict[str, tuple[str, str, str]]:

@@ -16,7 +16,7 @@ from alu.purifiers import GRAD_MODES, InnerVAE, LatentVAE
 from alu.training.purified import AsymmetricUnified
 from alu.training.recipes import seeded
 from tests.contracts.parts import images_like
-from tests.unit.test_objectives import batch
+from tests.toys import batch
 
 
 def network(channels: int = 3) -> Asymmetric:

@@ -74,6 +74,10 @@ def test_every_command_says_what_it_does() -> None:
         ("Give root= its path, or size= to scale.", "Give --root its path, or --size to scale."),
         ("Choose one of them with root=.", "Choose one of them with --root."),
         ("size=5000: expected from 1 to 4096.", "size=5000: expected from 1 to 4096."),
+        ("Allow more: false_alarm=0.02.", "Allow more: --false-alarm 0.02."),
+        ("max_minutes=7.5, (size=) or epochs=; x", "--max-minutes 7.5, (--size) or --epochs; x"),
+        ('try purifier="vae", it', "try --purifier vae, it"),
+        ("such as --set epochs=3.", "such as --set epochs=3."),
         ("PGD(targeted=True) and its_size= x", "PGD(targeted=True) and its_size= x"),
     ],
 )

@@ -44,6 +44,12 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (merge, "Join the shards of one evaluation."),
     (reproduce, "Measure the paper's tables and figures again."),
 )
+ADVICE = re.compile(
+    r"\b(trust|force|fresh|root|size|steps|epochs|checkpoint|false_alarm|max_minutes)=(True\b|(?=[ .,;)]))(?P<value>)"
+)
+ADVISED_VALUE = re.compile(r'\b(purifier|reference|false_alarm|max_minutes)=("?)(?P<value>[\w.]*\w)\2')
+
+
 for command, about in COMMANDS:
     app.command(short_help=about)(command)
 
@@ -121,7 +127,7 @@ def _show_warning(
 ) -> None:
     """Ours as one line, without the place in the code; others as Python shows them."""
     if category.__name__ == "AluWarning":  # by name: its module would import torch
-        sys.stderr.write(f"alu: warning: {message}\n")
+        sys.stderr.write(f"alu: warning: {as_options(str(message))}\n")
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
@@ -137,5 +143,12 @@ def _stop(sentence: str, code: int, error: BaseException) -> None:
 
 
 def as_options(sentence: str) -> str:
-    """The library's advice in the command's words: trust=True becomes --trust, and "give root= its path" --root."""
-    return re.sub(r"\b(trust|force|fresh|root|size)=(True\b|(?=[ .]))", r"--\1", sentence)
+    """The library's advice in the command's words: trust=True becomes --trust, "give root= its path" --root, and
+    max_minutes=30 --max-minutes 30."""
+    for pattern in (ADVICE, ADVISED_VALUE):
+        sentence = pattern.sub(_as_option, sentence)
+    return sentence
+
+
+def _as_option(advice: re.Match[str]) -> str:
+    return f"--{advice[1].replace('_', '-')} {advice['value'] or ''}".rstrip()

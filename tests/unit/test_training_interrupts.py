@@ -15,7 +15,7 @@ import torch
 from alu.training.checkpoint import progress_of
 from alu.training.interrupts import deferred
 from alu.training.loop import Run, train
-from tests.unit.test_training import small_run
+from tests.toys import small_run
 
 
 @pytest.fixture(autouse=True)

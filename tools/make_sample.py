@@ -1,4 +1,4 @@
-"""Make the bundled sample anew from the full CIFAR-10: python -m alu.data.make_sample [FOLDER]."""
+"""Make the bundled sample anew from the full CIFAR-10: python tools/make_sample.py [FOLDER]."""
 
 from __future__ import annotations
 

@@ -18,8 +18,6 @@ from alu.progress import Count, Watch, at_once
 from alu.purifiers import PCA, LatentVAE
 from alu.stats import Share
 
-"""Called with what is being done, how much is done, and how much there is."""
-
 CLEAN, ATTACKED, CHANGED = (500, 100), (200, 50), (100, 25)
 """At most and, where pictures are large, at least so many held-out images, if there are as many."""
 MOST_LOST = 0.10
@@ -101,11 +99,11 @@ class Fitted:
         """What to try, from where the answers are lost."""
         row = self.clean
         if row.bare.value - row.purified.value <= row.lost / 2:  # the purified pictures are not what costs answers
-            return "It raises too many false alarms: try a smaller --false-alarm, or more calibration pictures."
+            return "It raises too many false alarms: try a smaller false_alarm=, or more calibration pictures."
         if isinstance(self.defense.purifier, LatentVAE):
-            return "Try more latent --steps, or a VAE that is trained longer (--epochs) or on more pictures."
+            return "Try more latent steps=, or a VAE that is trained longer (epochs=) or on more pictures."
         kind = "PCA" if isinstance(self.defense.purifier, PCA) else "This filter"
-        return f"{kind} takes too much from these pictures: try --purifier vae, which is trained on them."
+        return f'{kind} takes too much from these pictures: try purifier="vae", which is trained on them.'
 
     def concerns(self) -> list[str]:
         """Sentences about what is weak in it."""

@@ -15,7 +15,7 @@ from alu.training.awp import AWP
 from alu.training.objectives import Classification
 from alu.training.purified import GuidedDenoising, Unified
 from alu.training.recipes import seeded
-from tests.unit.test_objectives import EPS, Brightness, batch, entropy
+from tests.toys import EPS, Brightness, batch, entropy
 
 
 class Halving(nn.Module):

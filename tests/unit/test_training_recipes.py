@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,13 @@ from torch import Tensor, nn
 from alu import data, models
 from alu.errors import DataError, StorageError, UsageError
 from alu.models import cards
-from alu.storage import read_tensors, write_tensors
-from alu.training.loop import train
+from alu.storage import read_json, read_tensors, write_tensors
+from alu.training.adversarial import AdversarialTraining
+from alu.training.loop import Run, train
 from alu.training.objectives import Autoencoding, Classification
-from alu.training.recipes import RECIPES, recipe
+from alu.training.recipes import RECIPES, recipe, seeded
 from alu.training.settings import Settings
+from tests.toys import Toy, toy_data
 
 ZOO = [name for name in RECIPES if "paper" not in name and name not in ("classifier", "vae")]
 SHAPES = {"cifar10": (32, 10), "cifar100": (32, 100), "tiny-imagenet": (64, 200)}
@@ -96,9 +97,9 @@ def test_the_zoo_stays_small() -> None:
 
 @pytest.mark.parametrize("name", list(RECIPES))
 def test_every_recipe_says_what_it_trains(name: str) -> None:
-    made = RECIPES[name]()
+    made = RECIPES[name]
     assert made.task in ("classifier", "vae", "denoiser")
-    assert (RECIPES[name].__doc__ or "").split("\n")[0].endswith(".")
+    assert made.about.endswith(".")
     assert made.dataset in (*SHAPES, "")
 
 
@@ -122,32 +123,6 @@ def test_unknown_names_offer_the_nearest() -> None:
         recipe("cifar10-va")
     with pytest.raises(UsageError, match="no setting 'epoch'. Did you mean epochs"):
         recipe("cifar10-vae").run(None, epoch=3)
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"epochs": 0}, "epochs above 0"),
-        ({"epochs": 2.5}, "epochs is a whole number; 2.5 is none"),
-        ({"epochs": "many"}, "epochs is a whole number; 'many' is none"),
-        ({"epochs": True}, "epochs is a whole number; True is none"),
-        ({"lr": "fast"}, "lr is a number; 'fast' is none"),
-        ({"lr": math.nan}, "lr is a number; nan is none"),
-        ({"schedule": "onecycle"}, "no schedule 'onecycle'. Did you mean one-cycle"),
-        ({"augment": "flop"}, "no augment 'flop'. Did you mean flip"),
-        ({"drops": 3}, "drops are pairs"),
-        ({"average": 1.0}, "average is a decay"),
-        ({"warmup": 0}, "warmup is a share"),
-    ],
-)
-def test_wrong_settings_are_one_sentence(changes: dict[str, object], sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        Settings(**changes)  # type: ignore[arg-type]
-
-
-def test_settings_survive_json() -> None:
-    settings = Settings(epochs=3, lr=1, schedule="steps", drops=((80, 0.2),))
-    assert Settings(**settings.as_json()) == settings
 
 
 def small_images(count: int, classes: int = 2, side: int = 16) -> data.Dataset:
@@ -220,3 +195,19 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
 def test_a_second_part_asks_for_the_first() -> None:
     with pytest.raises(UsageError, match="goes on from a run of cifar10-at-first: alu train cifar10-at-first"):
         recipe("cifar10-at").run(None)
+
+
+def test_the_number_of_held_out_images_is_the_one_that_was_measured_on(tmp_path: Path) -> None:
+    model = seeded(lambda: models.resnet18(5, width=8), 0)
+    run = Run(model, AdversarialTraining(measured_on=3), toy_data(6), toy_data(5), Settings(epochs=1), tmp_path)
+    path = recipe("cifar10-at").save(run, "alu train x", {"accuracy": 0.5})
+    card = read_json(path.with_suffix(".json"))
+    assert card["figures"]["n"] == 3
+
+
+def test_few_and_tiny_pictures() -> None:
+    own = recipe("classifier")
+    assert own.settings_for(toy_data(14, Toy())).batch_size == 2  # type: ignore[attr-defined]
+    tiny = data.Dataset(torch.rand(20, 3, 4, 4), torch.arange(20) % 2, ("a", "b"), "tiny")
+    with pytest.raises(DataError, match="at least 8 x 8 pixels; those of tiny are 4 x 4"):
+        own.build(tiny)  # type: ignore[operator]

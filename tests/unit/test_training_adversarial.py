@@ -1,17 +1,19 @@
-"""Adversarial and purified objectives against values worked out by hand."""
+"""Adversarial objectives against values worked out by hand: losses, gradients, searches."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from alu.rng import generator
 from alu.training.adversarial import (
     AdversarialObjective,
     AdversarialTraining,
+    Climb,
     Friendly,
     Gairat,
     Mart,
@@ -19,33 +21,11 @@ from alu.training.adversarial import (
     cross_entropy,
     divergence,
 )
-from alu.training.batches import Batch, Draws
-from alu.training.noise import Consistency
-
-EPS = 8 / 255
-
-
-class Brightness(nn.Module):
-    """Logits (s, -s) with s = gain * (mean pixel - 0.5): every gradient and every optimum is known."""
-
-    def __init__(self, gain: float = 10.0) -> None:
-        super().__init__()
-        self.gain = nn.Parameter(torch.tensor(gain))
-
-    def forward(self, images: Tensor) -> Tensor:
-        value = self.gain * (images.flatten(1).mean(1) - 0.5)
-        return torch.stack([value, -value], 1)
-
-
-def batch(*means: float, labels: tuple[int, ...] | None = None) -> Batch:
-    images = torch.stack([torch.full((1, 4, 4), mean) for mean in means])
-    wanted = torch.tensor(labels if labels is not None else [int(mean < 0.5) for mean in means])
-    return Batch(images, wanted, Draws(generator(0, "test"), slice(0, len(means)), len(means)))
-
-
-def entropy(value: float) -> float:
-    """Cross-entropy of class 0 at logits (value, -value)."""
-    return math.log1p(math.exp(-2 * value))
+from alu.training.awp import AWP
+from alu.training.batches import Batch
+from alu.training.objectives import Objective
+from alu.training.recipes import seeded
+from tests.toys import EPS, Brightness, batch, entropy
 
 
 @pytest.mark.parametrize("steps", [1, 7])
@@ -170,39 +150,144 @@ def test_images_stay_in_the_ball_and_the_loss_has_a_gradient(objective: Adversar
     assert float(gradient.abs()) > 0
 
 
-def test_consistency_by_hand() -> None:
-    """Without noise the copies agree and only cross-entropy and entropy are left; noise adds the disagreement."""
-    given = batch(0.6, 0.8)
-    still, parts = Consistency(sigma=0.0, weight=10.0, entropy=0.5).loss(Brightness(), given)
-    values = [10 * 0.1, 10 * 0.3]
-    chances = [1 / (1 + math.exp(-2 * value)) for value in values]
-    spread = [-(p * math.log(p) + (1 - p) * math.log(1 - p)) for p in chances]
-    expected = sum(map(entropy, values)) / 2 + 0.5 * sum(spread) / 2
-    assert float(still.detach()) == pytest.approx(expected, rel=1e-5)
-    assert float(parts["divergence"].detach()) == pytest.approx(0.0, abs=1e-6)
+class Three(nn.Module):
+    """Three classes on three pixels: logits are the pixels, times a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor([4.0, 5.0, 6.0]))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.gain * images.flatten(1)
 
 
-def test_consistency_is_the_distance_of_each_copy_to_their_mean() -> None:
-    class Given(nn.Module):
-        """One image, two copies, whose class probabilities are (0.9, 0.1) and (0.5, 0.5)."""
+def pixels() -> Batch:
+    given = batch(0.5, 0.5)
+    given.images = torch.tensor([[[[0.6, 0.5, 0.2]]], [[[0.1, 0.4, 0.5]]]])
+    given.labels = torch.tensor([0, 2])
+    return given
+
+
+def slope_of(objective: AdversarialObjective) -> Tensor:
+    model = Three()
+    loss, _ = objective.loss(model, pixels())
+    (found,) = torch.autograd.grad(loss, model.gain)
+    return found
+
+
+def by_hand(objective: AdversarialObjective, value: Any) -> Tensor:
+    """The gradient of an own formula, on the images that the objective finds."""
+    model, given = Three(), pixels()
+    found = objective.attack(model, given)
+    loss = value(model(found.images), model(given.images), given.labels)
+    (slope,) = torch.autograd.grad(loss, model.gain)
+    return slope
+
+
+def test_the_gradient_of_trades_goes_through_both_answers() -> None:
+    objective = Trades(beta=3.0, steps=2, step_size=EPS / 2)
+
+    def value(attacked: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
+        p, q = clean.softmax(1), attacked.softmax(1)
+        return F.cross_entropy(clean, labels) + 3.0 * (p * (p.log() - q.log())).sum(1).mean()
+
+    torch.testing.assert_close(slope_of(objective), by_hand(objective, value))
+
+
+def test_the_gradient_of_mart_by_hand_on_three_classes() -> None:
+    objective = Mart(weight=2.0, steps=2, step_size=EPS / 2)
+
+    def value(attacked: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
+        p, q = clean.softmax(1), attacked.softmax(1)
+        rows = torch.arange(2)
+        strongest = torch.stack([q[row][[k for k in range(3) if k != int(labels[row])]].max() for row in rows])
+        boosted = -q[rows, labels].log() - (1.0001 - strongest).log()
+        apart = (p * (p.log() - q.log())).sum(1) * (1 - p[rows, labels])
+        return (boosted + 2.0 * apart).mean()
+
+    torch.testing.assert_close(slope_of(objective), by_hand(objective, value))
+
+
+def test_the_surest_mistake_keeps_a_slope_in_mart() -> None:
+    class Sure(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gain = nn.Parameter(torch.tensor(9.0))
 
         def forward(self, images: Tensor) -> Tensor:
-            return torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log()
+            return torch.stack([-self.gain, self.gain]).expand(len(images), 2) + 0 * images.flatten(1)[:, :2]
 
-    loss, parts = Consistency(weight=2.0, entropy=0.5).loss(Given(), batch(0.6))
-    mean = (0.7, 0.3)
-    apart = [sum(m * math.log(m / p) for m, p in zip(mean, copy, strict=True)) for copy in ((0.9, 0.1), (0.5, 0.5))]
-    assert float(parts["divergence"]) == pytest.approx(sum(apart) / 2, rel=1e-5)
-    plain = -(math.log(0.9) + math.log(0.5)) / 2
-    spread = -sum(m * math.log(m) for m in mean)
-    assert float(loss) == pytest.approx(plain + 2.0 * sum(apart) / 2 + 0.5 * spread, rel=1e-5)
+    model, given = Sure(), batch(0.5, labels=(0,))
+    boosted = Mart(steps=1).loss(model, given)[1]["boosted"]
+    plain = F.cross_entropy(model(given.images), given.labels)
+    (whole,), (part,) = torch.autograd.grad(boosted, model.gain), torch.autograd.grad(plain, model.gain)
+    assert float(whole - part) > 1e-4
 
 
-def test_accuracy_under_noise_is_measured_with_the_same_draws_each_time() -> None:
-    given = batch(0.52, 0.95, labels=(0, 0))
-    objective = Consistency(sigma=0.5, draws=20)
-    found, again = (objective.measure(Brightness(), given.images, given.labels) for _ in range(2))
-    assert all(torch.equal(found[name], again[name]) for name in found)
-    assert 0.3 < float(found["noisy_accuracy"][0]) < 0.9 < float(found["noisy_accuracy"][1])
-    assert float(found["right_in_every_draw"][0]) == 0.0
-    assert found["accuracy"].tolist() == [1.0, 1.0]
+def test_trades_climbs_the_divergence_and_not_the_cross_entropy() -> None:
+    # Wrong clean: away from the label is where cross-entropy leads, the divergence may lead back.
+    model, apart = Three(), []
+    for objective in (Trades(steps=4, step_size=EPS / 4), AdversarialTraining(steps=4, start=0.001 / EPS)):
+        given = pixels()
+        given.labels = torch.tensor([2, 0])
+        found = objective.attack(model, given).images
+        apart.append(float(divergence(model(given.images), model(found)).mean().detach()))
+    assert apart[0] > 1.1 * apart[1]
+
+
+def test_friendly_counts_mistakes_and_not_steps() -> None:
+    """A model that is mistaken at the first step, right at the second, and mistaken from the third on."""
+
+    class Schedule(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, images: Tensor) -> Tensor:
+            wrong = self.calls != 1
+            self.calls += 1
+            value = images.flatten(1).sum(1)
+            flat = value - value.detach()
+            return torch.stack([flat + (0.0 if wrong else 1.0), 0 * value + (1.0 if wrong else 0.0)], 1)
+
+    start = torch.full((1, 1, 1, 2), 0.2)
+    found = Climb(1.0, 5, 0.1)(
+        Schedule(), start, torch.tensor([0]), torch.zeros_like(start), lambda logits: logits[:, 0], patience=1
+    )
+    # Moves at step 0 (first mistake), 1 (right), and stops at 2, its second mistake.
+    torch.testing.assert_close(found.images, start + 0.2)
+
+
+class Normed(nn.Module):
+    """Batch normalisation that counts whose statistics a search uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        out: Tensor = self.last(self.norm(images.flatten(1)))
+        return out
+
+
+@pytest.mark.parametrize(
+    ("objective", "updates"),
+    [
+        (AdversarialTraining(steps=3), 4),
+        (Trades(steps=3), 2),
+        (Mart(steps=3), 2),
+        (Friendly(steps=3), 1),
+        (Gairat(steps=3), 1),
+        (AWP(Trades(steps=3)), 4),
+    ],
+)
+def test_whose_statistics_a_search_uses(objective: Objective, updates: int) -> None:
+    model = seeded(Normed, 0).train()
+    given = batch(0.5, 0.5)
+    given.images, given.labels = torch.rand(6, 1, 2, 2), torch.tensor([0, 1] * 3)
+    given.draws.rows, given.draws.total = slice(0, 6), 6
+    objective.loss(model, given)
+    assert int(model.norm.num_batches_tracked) == updates  # type: ignore[arg-type]
+    assert model.training
+    assert model.norm.training

@@ -16,9 +16,7 @@ from alu.detectors import LogitShift
 from alu.errors import InputError, MissingExtraError, UsageError
 from alu.purifiers import Blur
 from tests.contracts.parts import LinearClassifier, images_like
-from tests.unit.test_attacks import known_optimum
-
-SHAPE = (3, 8, 8)
+from tests.toys import SHAPE, known_optimum
 
 
 class Asked:

@@ -17,15 +17,14 @@ from pyautoattack.fab_pt import FABAttack_PT
 from pyautoattack.square import SquareAttack
 from torch import Tensor, nn
 
-from alu.attacks import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Square
+from alu import Defense
+from alu.attacks import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Square, fooled
 from alu.attacks.autoattack import PyAutoAttack
-from alu.attacks.borrowed import with_progress
 from alu.errors import InputError, MissingExtraError, UsageError
 from alu.rng import generator
 from tests.conftest import SmoothClassifier
-from tests.unit.test_attacks import SeveralClasses, TwoClasses, known_optimum
+from tests.toys import SHAPE, SeveralClasses, Toy, TwoClasses, known_optimum, sampled, toy_images
 
-SHAPE = (3, 8, 8)
 EPS = {"Linf": 0.05, "L2": 0.4}
 
 
@@ -185,18 +184,6 @@ def test_progress_is_told_while_nothing_breaks(version: str) -> None:
     assert attack.progress is None
 
 
-def test_progress_does_not_wait_for_images_that_fell() -> None:
-    told: list[tuple[int, int]] = []
-    ask = with_progress(lambda images: images, 10, 100, 10, lambda done, total: told.append((done, total)))
-    ask(torch.zeros(10, 1))
-    assert told == [(0, 10)]
-    for _ in range(50):
-        ask(torch.zeros(2, 1))
-    assert told[-1] == (5, 10), "half of the way of the two that are left"
-    ask(torch.zeros(10, 1))
-    assert told[-1] == (5, 10), "never back"
-
-
 def test_flags_are_kept_and_do_not_stick() -> None:
     plain = SmoothClassifier(SHAPE, 10)
     assert flags(plain) == ()
@@ -319,3 +306,14 @@ def test_wrong_images_and_labels_are_one_sentence() -> None:
         APGDCE()(model, torch.rand(2, *SHAPE), torch.tensor([0, 2]))
     with pytest.raises(InputError, match="at least 5 x 5 pixels; these are 4 x 12"):
         Square(norm="L2", eps=0.5)(model, torch.rand(2, 4, 4, 12), torch.tensor([0, 1]))
+
+
+def test_apgd_over_draws_breaks_what_is_deployed() -> None:
+    defense, images = Defense(Toy(), sampled(), rule="purified"), toy_images(30)
+    labels = defense.decide(images).label
+    one, many = (
+        int(fooled(defense, APGDCE(eps=0.03, steps=10, draws=draws)(defense, images, labels), labels).sum())
+        for draws in (1, 10)
+    )
+    assert one >= 10
+    assert many >= one // 2

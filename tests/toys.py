@@ -232,7 +232,7 @@ class Shaken(TwoClasses):
 
 
 class Nudged(Attack):
-    """Moves every image a little, and remembers which source it was made on."""
+    """Moves every image a little, and remembers which model it was run on."""
 
     def __init__(self) -> None:
         super().__init__(eps=0.05)
@@ -258,20 +258,20 @@ def slope(value: Tensor, at: Tensor) -> Tensor:
 
 def attacks_tried(attack: Any, defense: Defense) -> Counter[str]:
     """The attacks that are tried on sources, a soft output's first answer given."""
-    made: Counter[str] = Counter()
+    names: Counter[str] = Counter()
     for attempt in attack.tries(defense):
         getattr(attempt, "source", Toy())(toy_images(2))
-        made[type(attempt.attack).__name__] += 1
-    return made
+        names[type(attempt.attack).__name__] += 1
+    return names
 
 
 def tiny_vae(latent: int = 4) -> torch.nn.Module:
     """A decoder with a code smaller than the image, so that the residual is not zero."""
-    made = seeded(lambda: vae(channels=3, latent=latent, width=8), 1).double()
+    network = seeded(lambda: vae(channels=3, latent=latent, width=8), 1).double()
     with torch.no_grad():
-        for weight in made.parameters():
+        for weight in network.parameters():
             weight.mul_(1.5)
-    return made
+    return network
 
 
 def relative_error(function: object, images: Tensor, count: int = 5, step: float = 1e-5) -> float:
@@ -280,15 +280,15 @@ def relative_error(function: object, images: Tensor, count: int = 5, step: float
     (gradient,) = torch.autograd.grad(function(images), images)  # type: ignore[operator]
     stream = torch.Generator().manual_seed(3)
     directions = [gradient, *(torch.randn(images.shape, generator=stream, dtype=images.dtype) for _ in range(count))]
-    found, expected = [], []
+    analytic, expected = [], []
     for direction in (d / d.norm() for d in directions):
         with torch.no_grad():
             high = function(images + step * direction)  # type: ignore[operator]
             low = function(images - step * direction)  # type: ignore[operator]
         expected.append(float((high - low) / (2 * step)))
-        found.append(float((gradient * direction).sum()))
+        analytic.append(float((gradient * direction).sum()))
     size = sum(value**2 for value in expected) ** 0.5
-    return sum((f - e) ** 2 for f, e in zip(found, expected, strict=True)) ** 0.5 / size
+    return sum((f - e) ** 2 for f, e in zip(analytic, expected, strict=True)) ** 0.5 / size
 
 
 def purified_logit(purifier: object, grad_mode: str) -> object:
@@ -303,6 +303,6 @@ def purified_logit(purifier: object, grad_mode: str) -> object:
 
 def small_asymmetric(channels: int = 3) -> Asymmetric:
     """An untrained classifier that reads an inner decoder layer."""
-    made = seeded(lambda: asymmetric(4, channels, latent=4, vae_width=16, width=8), 2).eval()
-    assert isinstance(made, Asymmetric)
-    return made
+    network = seeded(lambda: asymmetric(4, channels, latent=4, vae_width=16, width=8), 2).eval()
+    assert isinstance(network, Asymmetric)
+    return network

@@ -34,8 +34,8 @@ def test_every_attack_works_on_every_reading_and_stays_inside(name: str, rule: s
     defense, data = toy_defense(rule, reference), toy_data(6)
     state = torch.random.get_rng_state()
     attack = quick_attack(name)
-    found = attack(defense, data.images, data.labels)
-    assert bool(ThreatModel("Linf", 0.15).contains(found, data.images).all())
+    adversarial = attack(defense, data.images, data.labels)
+    assert bool(ThreatModel("Linf", 0.15).contains(adversarial, data.images).all())
     assert torch.equal(state, torch.random.get_rng_state())
     assert all(parameter.grad is None for parameter in defense.parameters())
     assert defense.grad_mode == "unrolled"
@@ -45,8 +45,8 @@ def test_every_attack_works_on_every_reading_and_stays_inside(name: str, rule: s
 def test_every_attack_works_where_features_are_purified(name: str) -> None:
     defense, images = toy_asymmetric("reconstruction"), toy_images(4)
     labels = defense.decide(images).label
-    found = quick_attack(name, steps=3)(defense, images, labels)
-    assert bool(ThreatModel("Linf", 0.15).contains(found, images).all())
+    adversarial = quick_attack(name, steps=3)(defense, images, labels)
+    assert bool(ThreatModel("Linf", 0.15).contains(adversarial, images).all())
 
 
 @pytest.mark.parametrize("name", ["Boost", "Decoy", "Direct", "Pattern", "Stealth", "Trajectory"])
@@ -73,11 +73,11 @@ def test_an_image_does_not_depend_on_its_batch(name: str) -> None:
         ("Transfer", "purified", "input"),
     ],
 )
-def test_with_room_enough_the_attack_breaks_what_it_is_meant_for(name: str, rule: str, reference: str) -> None:
+def test_in_a_large_ball_the_attack_breaks_what_it_is_meant_for(name: str, rule: str, reference: str) -> None:
     defense, data = toy_defense(rule, reference), toy_data(10)
     right = ~fooled(defense, data.images, data.labels)
-    found = quick_attack(name, eps=0.4, steps=20)(defense, data.images, data.labels)
-    assert int(fooled(defense, found, data.labels)[right].sum()) >= 0.8 * int(right.sum())
+    adversarial = quick_attack(name, eps=0.4, steps=20)(defense, data.images, data.labels)
+    assert int(fooled(defense, adversarial, data.labels)[right].sum()) >= 0.8 * int(right.sum())
 
 
 def test_a_plain_model_is_refused_with_what_to_use() -> None:
@@ -87,40 +87,40 @@ def test_a_plain_model_is_refused_with_what_to_use() -> None:
 
 
 class Passing(Goal):
-    """Moves one way whatever comes; wins at one step only, and promises most at another."""
+    """Moves in one direction; succeeds at one step only, and has its highest loss at another."""
 
-    def __init__(self, wins: int, promises: int) -> None:
+    def __init__(self, success_at: int, peak_at: int) -> None:
         super().__init__(Toy(), torch.zeros(1, dtype=torch.long))
-        self.wins, self.promises = wins, promises
+        self.success_at, self.peak_at = success_at, peak_at
 
     def step(self, images: Tensor) -> Tensor:
         return ((images.flatten(1).mean(1) - 0.2) * 100).round()
 
     def loss(self, images: Tensor) -> Tensor:
-        return -(self.step(images) - self.promises).abs()
+        return -(self.step(images) - self.peak_at).abs()
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
         return torch.ones_like(images), self.loss(images.detach())
 
     def reached(self, images: Tensor) -> Tensor:
-        return self.step(images) == self.wins
+        return self.step(images) == self.success_at
 
 
 @pytest.mark.parametrize(
-    ("wins", "promises", "found"),
+    ("success_at", "peak_at", "kept"),
     [(5, 1, True), (3, 3, True), (3, 1, False), (12, 12, True), (13, 1, False), (14, 14, True), (16, 0, True)],
 )
-def test_a_success_on_the_way_is_kept(wins: int, promises: int, found: bool) -> None:
-    # Asked at steps 5, 10 and 15 and at the end: of the image as it is, and of what promised most since.
-    goal = Passing(wins, promises)
+def test_a_success_on_the_way_is_kept(success_at: int, peak_at: int, kept: bool) -> None:
+    # Tested at steps 5, 10 and 15 and at the end: the current image, and the one with the highest loss since then.
+    goal = Passing(success_at, peak_at)
     search = GoalSearch(
         lambda *_: goal, "test", eps=0.5, steps=16, step_size=0.01, keep="fooled", random_start=False, norm="Linf"
     )
     images = torch.full((1, 1, 2, 2), 0.2)
-    assert bool(goal.reached(search(Toy(), images, goal.labels))) == found
+    assert bool(goal.reached(search(Toy(), images, goal.labels))) == kept
 
 
-def test_who_knows_a_random_defence_averages_over_its_draws() -> None:
+def test_gradients_of_a_random_defence_are_averaged_over_its_draws() -> None:
     defense, data = random_defense("abstain"), toy_data(4)
     attack = Stealth(eps=0.05, steps=2, budget="quick")
     attack(defense, data.images, data.labels)
@@ -128,8 +128,8 @@ def test_who_knows_a_random_defence_averages_over_its_draws() -> None:
     search: Any = next(iter(attack.tries(defense)))
     assert search.draws == 4
     # The deployed draw alone first, which is sharper, and then the average.
-    made = [each.draws for each in attack.rounds(lambda: attack.tries(defense))]  # type: ignore[attr-defined]
-    assert made == [1] * 16 + [4] * 16
+    draws = [each.draws for each in attack.rounds(lambda: attack.tries(defense))]  # type: ignore[attr-defined]
+    assert draws == [1] * 16 + [4] * 16
     goals = [search.goal(redrawn(defense, draw), data.images, data.labels) for draw in range(2)]
     scores = [goal.parts(data.images)[1] for goal in goals]
     assert not torch.equal(*scores), "the detector, too, is seen in another draw"
@@ -143,7 +143,7 @@ def test_who_knows_a_random_defence_averages_over_its_draws() -> None:
     assert not torch.equal(again(data.images), soft(data.images))
 
 
-def test_a_random_defence_falls_where_any_draw_that_judges_it_falls() -> None:
+def test_a_random_defence_is_broken_where_any_draw_is() -> None:
     defense, images = random_defense("purified"), toy_images(30)
     labels = defense.decide(images).label
     attack = Direct(eps=0.03, steps=5, budget="quick")
@@ -185,6 +185,6 @@ class TwoTries(AdaptiveAttack):
 @pytest.mark.parametrize(("lattice", "moved"), [(True, 1.0), (False, 0.4)])
 def test_a_success_that_rounding_undoes_is_none(lattice: bool, moved: float) -> None:
     images, labels = torch.full((2, 3, 4, 4), 100 / 255), torch.zeros(2, dtype=torch.int64)
-    found = TwoTries(eps=2 / 255, lattice=lattice)(Touchy(), images, labels)
-    torch.testing.assert_close(255 * found, torch.full_like(images, 100 + moved), rtol=0, atol=1e-3)
-    assert bool(fooled(Touchy(), found, labels).all())
+    adversarial = TwoTries(eps=2 / 255, lattice=lattice)(Touchy(), images, labels)
+    torch.testing.assert_close(255 * adversarial, torch.full_like(images, 100 + moved), rtol=0, atol=1e-3)
+    assert bool(fooled(Touchy(), adversarial, labels).all())

@@ -9,7 +9,7 @@ from alu.attacks.adaptive.view import Level
 from tests.toys import above_threshold, toy_data, toy_defense
 
 
-def test_what_the_score_lacks_is_taken_off() -> None:
+def test_the_shortfall_of_the_score_is_subtracted() -> None:
     defense, data = toy_defense(), toy_data(8)
     above, room = above_threshold(defense, data.images)
     lack = (0.05 * room - above).clamp_min(0)

@@ -7,13 +7,13 @@ import torch
 from alu.attacks.borrowed import with_progress
 
 
-def test_progress_does_not_wait_for_images_that_fell() -> None:
-    told: list[tuple[int, int]] = []
-    ask = with_progress(lambda images: images, 10, 100, 10, lambda done, total: told.append((done, total)))
+def test_progress_follows_the_images_still_under_attack() -> None:
+    reports: list[tuple[int, int]] = []
+    ask = with_progress(lambda images: images, 10, 100, 10, lambda done, total: reports.append((done, total)))
     ask(torch.zeros(10, 1))
-    assert told == [(0, 10)]
+    assert reports == [(0, 10)]
     for _ in range(50):
         ask(torch.zeros(2, 1))
-    assert told[-1] == (5, 10), "half of the way of the two that are left"
+    assert reports[-1] == (5, 10), "half of the way of the two that are left"
     ask(torch.zeros(10, 1))
-    assert told[-1] == (5, 10), "never back"
+    assert reports[-1] == (5, 10), "never back"

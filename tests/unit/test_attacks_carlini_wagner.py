@@ -24,10 +24,10 @@ def test_the_minimal_norm_is_found() -> None:
 def test_the_minimal_norm_by_name_and_within_a_ball() -> None:
     model, images, labels = known_optimum()
     eps = 1.1 * float(model.margin(images, "L2").median())
-    found = make_attack("cw-l2", norm="L2", eps=eps, searches=8, steps=100)(model, images, labels)
-    length = (found - images).flatten(1).norm(dim=1)
+    adversarial = make_attack("cw-l2", norm="L2", eps=eps, searches=8, steps=100)(model, images, labels)
+    length = (adversarial - images).flatten(1).norm(dim=1)
     assert float(length.max()) <= eps + 1e-6
-    fell = model(found).argmax(1) != labels
+    fell = model(adversarial).argmax(1) != labels
     assert 4 <= int(fell.sum()) <= 8, "about those whose margin is below the median"
     with pytest.raises(UsageError, match="in L2, not in Linf"):
         make_attack("cw-l2", norm="Linf", eps=0.1)
@@ -46,8 +46,8 @@ def test_the_minimal_norm_towards_a_target() -> None:
     model = SeveralClasses()
     images = 0.5 + 0.1 * (2 * torch.rand((8, *SHAPE), generator=generator(1, "images")) - 1)
     targets = model(images).argsort(1)[:, 1]  # the last but one, which no untargeted search would choose
-    found = CarliniWagnerL2(searches=6, steps=100, targeted=True)(model, images, targets)
-    assert torch.equal(model(found).argmax(1), targets)
+    adversarial = CarliniWagnerL2(searches=6, steps=100, targeted=True)(model, images, targets)
+    assert torch.equal(model(adversarial).argmax(1), targets)
 
 
 def test_wrong_settings_are_one_sentence() -> None:

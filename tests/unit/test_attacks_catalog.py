@@ -13,7 +13,7 @@ from tests.toys import CLASSES, toy_defense, toy_images
 
 
 @pytest.mark.parametrize("name", ["decoy", "hopskipjump", "pgd"])
-def test_labels_that_no_class_has(name: str) -> None:
+def test_labels_beyond_the_classes_are_refused(name: str) -> None:
     with pytest.raises(AluError, match="label"):
         make_attack(name, eps=0.05)(toy_defense(), toy_images(2), torch.tensor([0, CLASSES]))
 
@@ -27,11 +27,11 @@ def test_labels_that_no_class_has(name: str) -> None:
         ({"step_size": "big"}, r"of type float \| None"),
     ],
 )
-def test_settings_of_another_type(settings: dict[str, Any], words: str) -> None:
+def test_settings_of_another_type_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         make_attack("pgd", **settings)
 
 
-def test_an_unknown_budget_of_an_attack() -> None:
+def test_an_unknown_budget_is_refused() -> None:
     with pytest.raises(UsageError, match="no budget 'quik'"):
         make_attack("decoy", budget="quik")

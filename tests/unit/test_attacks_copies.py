@@ -58,20 +58,20 @@ def test_every_call_is_another_draw_in_turn() -> None:
     assert not torch.allclose(seen[0], seen[1])
     for first, second in zip(seen[:3], seen[3:], strict=True):
         torch.testing.assert_close(first, second)
-    # A round ends with the deployed draw, which alone answers who wants no gradient.
+    # A round ends with the deployed draw; calls without a gradient always use that one.
     torch.testing.assert_close(seen[2], defense(images))
     with torch.no_grad():
         for _ in range(2):
             torch.testing.assert_close(asked(images), defense(images))
 
 
-def test_a_steady_module_has_nothing_to_redraw() -> None:
+def test_a_deterministic_module_has_nothing_to_redraw() -> None:
     layer = nn.Linear(2, 2)
     assert redrawn(layer, 5).weight is layer.weight
 
 
 @pytest.mark.parametrize("kind", [PGD, APGDCE])
-def test_draws_are_other_draws_where_they_follow_the_image(kind: Any) -> None:
+def test_draws_differ_where_they_depend_on_the_image(kind: Any) -> None:
     defense, data = random_defense("purified"), toy_data(6)
     assert torch.equal(defense(data.images), defense(data.images)), "a second call is the same draw"
     one, many = (kind(eps=0.05, steps=5, draws=draws)(defense, data.images, data.labels) for draws in (1, 8))

@@ -26,14 +26,14 @@ def test_decoy_b_takes_the_purified_logits_as_they_are() -> None:
     # The score is far above its bound here, so that the loss is the lead alone.
     defense.detector.scores_ = 0 * defense.detector.scores_  # type: ignore[union-attr]
     goal = WrongRise(defense, data.images, data.labels, level=Level("bpda"), through=False)
-    found = []
+    gradients = []
     for loss in (goal.loss, lambda at: margin(fixed - defense.logits(at), data.labels)):
         at = data.images.clone().requires_grad_(True)
-        found.append(torch.autograd.grad(loss(at).sum(), at)[0])
-    torch.testing.assert_close(found[0], found[1])
+        gradients.append(torch.autograd.grad(loss(at).sum(), at)[0])
+    torch.testing.assert_close(gradients[0], gradients[1])
 
 
-def test_what_the_score_lacks_is_taken_off() -> None:
+def test_the_shortfall_of_the_score_is_subtracted() -> None:
     defense, data = toy_defense(), toy_data(8)
     above, room = above_threshold(defense, data.images)
     lack = (0.05 * room - above).clamp_min(0)

@@ -69,8 +69,8 @@ def test_linear_models_of_several_classes_over_every_target(norm: str) -> None:
                     attack = PGD(
                         norm=norm, eps=float(margin) * factor, steps=40, loss="margin", targeted=True, keep="best"
                     )
-                    found = attack(model, image[None], torch.tensor([target]))
-                    fallen |= bool(model(found).argmax(1) != label)
+                    adversarial = attack(model, image[None], torch.tensor([target]))
+                    fallen |= bool(model(adversarial).argmax(1) != label)
             assert fallen == broken, (norm, factor)
 
 
@@ -79,9 +79,9 @@ def test_more_steps_and_a_larger_ball_do_not_leave_more() -> None:
     test = data.sample("test").draw(40)
 
     def left(eps: float, steps: int) -> int:
-        found = PGD(eps=eps, steps=steps)(model, test.images, test.labels)
+        adversarial = PGD(eps=eps, steps=steps)(model, test.images, test.labels)
         with torch.no_grad():
-            return int((model(found).argmax(1) == test.labels).sum())
+            return int((model(adversarial).argmax(1) == test.labels).sum())
 
     by_eps = [left(eps / 255, 5) for eps in (0.5, 1, 2)]
     by_steps = [left(0.5 / 255, steps) for steps in (2, 5, 10)]
@@ -98,9 +98,9 @@ def test_momentum_by_hand() -> None:
         (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(model(at), label), at)
         running = 0.9 * running + gradient / gradient.abs().mean()
         at = ThreatModel("Linf", 8 / 255).project(at.detach() + 2 / 255 * running.sign(), image)
-    found = MIM(steps=3, decay=0.9)(model, image, label)
-    torch.testing.assert_close(found, at, rtol=0, atol=1e-12)
-    assert not torch.equal(MIM(steps=3, decay=0.0)(model, image, label), found)
+    adversarial = MIM(steps=3, decay=0.9)(model, image, label)
+    torch.testing.assert_close(adversarial, at, rtol=0, atol=1e-12)
+    assert not torch.equal(MIM(steps=3, decay=0.0)(model, image, label), adversarial)
 
 
 @pytest.mark.parametrize("norm", ["Linf", "L2"])
@@ -155,7 +155,7 @@ def test_best_and_restarts_are_never_worse() -> None:
     assert (losses(PGD(steps=6, step_size=6 / 255, restarts=3)) >= once - 1e-5).all()
 
 
-def test_an_attack_that_stops_leaves_the_image_where_it_fell() -> None:
+def test_stop_when_fooled_leaves_the_image_where_it_first_succeeds() -> None:
     model, data = Toy(), toy_data(12)
     settings: dict[str, Any] = {"eps": 0.3, "step_size": 0.02, "random_start": False, "stop_when_fooled": True}
     early, late = (PGD(steps=steps, **settings)(model, data.images, data.labels) for steps in (8, 16))
@@ -167,10 +167,10 @@ def test_an_attack_that_stops_leaves_the_image_where_it_fell() -> None:
     assert not torch.equal(early[fell], further[fell])
 
 
-def test_one_missing_slope_does_not_disarm_a_search() -> None:
+def test_one_undefined_gradient_does_not_disarm_a_search() -> None:
     class Broken(Toy):
         def forward(self, images: Tensor) -> Tensor:
-            # The branch that is not taken has an infinite slope, and nothing times infinity is no number.
+            # 0 times the infinite gradient of the branch that is not taken is NaN.
             extra = torch.where(images > 0.45, (images - 0.45).sqrt(), torch.zeros_like(images))
             return super().forward(images) + 1e-3 * extra.flatten(1)[:, :5]
 
@@ -179,9 +179,9 @@ def test_one_missing_slope_does_not_disarm_a_search() -> None:
     at = images.clone().requires_grad_(True)
     assert bool(slope(model(at), at).isnan().any())
     for attack in (MIM(eps=0.1, steps=10), PGD(norm="L2", eps=1.0, steps=10)):
-        found = attack(model, images, labels)
-        assert bool(torch.isfinite(found).all())
-        assert int(fooled(model, found, labels).sum()) >= 8
+        adversarial = attack(model, images, labels)
+        assert bool(torch.isfinite(adversarial).all())
+        assert int(fooled(model, adversarial, labels).sum()) >= 8
 
 
 @pytest.mark.parametrize(
@@ -213,14 +213,14 @@ def test_draws_make_the_difference_on_a_random_model() -> None:
     plain, images, labels = known_optimum()
 
     def broken(draws: int) -> int:
-        model, found = Shaken(), []
+        model, adversarial = Shaken(), []
         for image, label, margin in zip(images, labels, plain.margin(images, "Linf").tolist(), strict=True):
             # Only three steps the right way cross the boundary.
             attack = PGD(
                 eps=2 * margin, steps=3, step_size=0.45 * margin, random_start=False, loss="margin", draws=draws
             )
-            found.append(attack(model, image[None], label[None]))
-        return int((plain(torch.cat(found)).argmax(1) != labels).sum())
+            adversarial.append(attack(model, image[None], label[None]))
+        return int((plain(torch.cat(adversarial)).argmax(1) != labels).sum())
 
     assert broken(1) <= 8
     assert broken(100) == 12
@@ -232,8 +232,8 @@ def test_wrong_draws_are_one_sentence() -> None:
 
 
 def defense(grad_mode: str = "unrolled") -> Defense:
-    made = Defense(SmoothClassifier(SHAPE, 4), BitDepth(1), LogitShift(0.1), "purified", grad_mode=grad_mode)
-    return made.calibrate(images_like(40, SHAPE, seed=3))
+    rounding = Defense(SmoothClassifier(SHAPE, 4), BitDepth(1), LogitShift(0.1), "purified", grad_mode=grad_mode)
+    return rounding.calibrate(images_like(40, SHAPE, seed=3))
 
 
 def test_bpda_by_hand() -> None:
@@ -241,22 +241,22 @@ def test_bpda_by_hand() -> None:
     model, images = defense("blind"), images_like(4, SHAPE)
     labels = model.decide(images).label
     attack = BPDAEOT(steps=1, step_size=0.05, eps=0.05, random_start=False, loss="margin", draws=2)
-    found = attack(model, images, labels)
+    adversarial = attack(model, images, labels)
     at = model.purifier(images).clone().requires_grad_(True)
     logits = model.logits(at)
     others = logits.scatter(1, labels[:, None], float("-inf")).amax(1)
     (expected,) = torch.autograd.grad((others - logits.gather(1, labels[:, None]).squeeze(1)).sum(), at)
-    assert torch.equal(found, (images + 0.05 * expected.sign()).clamp(0, 1))
+    assert torch.equal(adversarial, (images + 0.05 * expected.sign()).clamp(0, 1))
     assert model.grad_mode == "blind"
     blind = PGD(steps=1, step_size=0.05, eps=0.05, random_start=False, loss="margin")
-    assert not torch.equal(blind(model, images, labels), found), "it has to matter where the gradient is taken"
+    assert not torch.equal(blind(model, images, labels), adversarial), "it has to matter where the gradient is taken"
 
 
 def test_bpda_passes_what_has_no_gradient() -> None:
     model, images = defense("bpda"), images_like(12, SHAPE)
     labels = model.decide(images).label
-    found = BPDAEOT(eps=0.2, steps=10, draws=1)(model, images, labels)
-    assert fooled(model, found, labels).all()
+    adversarial = BPDAEOT(eps=0.2, steps=10, draws=1)(model, images, labels)
+    assert fooled(model, adversarial, labels).all()
     bare = LinearClassifier(SHAPE, 4)
     labels = bare(images).argmax(1)
     assert fooled(bare, BPDAEOT(eps=0.2, steps=5, draws=1)(bare, images, labels), labels).all()

@@ -21,8 +21,8 @@ def test_match_moves_both_logits_towards_the_guide() -> None:
         defense, data.images[:4], data.labels[:4], level=Level(), rank=0, guides=data.images, guide_labels=data.labels
     )
     assert not bool((goal.logits.argmax(1) == data.labels[:4]).any())
-    found = quick_attack("Match", eps=0.3, steps=10, guides=data.images, guide_labels=data.labels, targets=1)
-    start, end = goal.loss(data.images[:4]), goal.loss(found(defense, data.images[:4], data.labels[:4]))
+    attack = quick_attack("Match", eps=0.3, steps=10, guides=data.images, guide_labels=data.labels, targets=1)
+    start, end = goal.loss(data.images[:4]), goal.loss(attack(defense, data.images[:4], data.labels[:4]))
     assert bool((end > start).all())
 
 

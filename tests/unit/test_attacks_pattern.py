@@ -12,15 +12,16 @@ from tests.toys import quick_attack, toy_data, toy_defense
 def test_case_three_by_hand() -> None:
     clean = torch.tensor([[2.0, 1.0, 0.0]] * 3)
     attacked = torch.tensor([[2.5, 4.0, 0.0], [1.5, 4.0, 0.0], [5.0, 4.0, 0.0]])
-    found = adaptive.case_three(clean, attacked, torch.tensor([0, 0, 0]))
-    assert found.tolist() == [True, False, False]
+    rare = adaptive.case_three(clean, attacked, torch.tensor([0, 0, 0]))
+    assert rare.tolist() == [True, False, False]
 
 
 def test_pattern_holds_the_true_logit() -> None:
     defense, data = toy_defense(), toy_data(10)
-    found = quick_attack("Pattern", eps=0.3, steps=20, penalties=(100.0,), targets=1)(defense, data.images, data.labels)
-    before, after = defense.logits(data.images).detach(), defense.logits(found).detach()
-    moved = (found - data.images).abs().flatten(1).amax(1) > 0
+    attack = quick_attack("Pattern", eps=0.3, steps=20, penalties=(100.0,), targets=1)
+    adversarial = attack(defense, data.images, data.labels)
+    before, after = defense.logits(data.images).detach(), defense.logits(adversarial).detach()
+    moved = (adversarial - data.images).abs().flatten(1).amax(1) > 0
     kept = after.gather(1, data.labels[:, None]) >= before.gather(1, data.labels[:, None])
     assert int(kept[moved].sum()) >= 0.8 * int(moved.sum())
 
@@ -35,7 +36,7 @@ def test_pattern_prefers_its_case_to_another_wrong_answer() -> None:
     wrong = torch.stack([fooled(defense, each, labels) for each in tried])
     rare = torch.stack([adaptive.case_three(clean, defense.logits(each).detach(), labels) for each in tried])
     assert bool((wrong & ~rare)[:, (wrong & rare).any(0)].any()), "a try must be wrong in another case to mean anything"
-    found = attack(defense, images, labels)
-    kept = adaptive.case_three(clean, defense.logits(found).detach(), labels)
-    assert torch.equal(fooled(defense, found, labels), wrong.any(0))
+    adversarial = attack(defense, images, labels)
+    kept = adaptive.case_three(clean, defense.logits(adversarial).detach(), labels)
+    assert torch.equal(fooled(defense, adversarial, labels), wrong.any(0))
     assert torch.equal(kept & wrong.any(0), (wrong & rare).any(0))

@@ -6,12 +6,12 @@ from alu.attacks.adaptive import Query
 from tests.toys import attacks_tried, toy_defense
 
 
-def test_query_asks_for_hard_labels_when_there_is_time() -> None:
+def test_query_uses_predicted_labels_unless_the_budget_is_quick() -> None:
     assert attacks_tried(Query(budget="quick"), toy_defense()) == {"Square": 2}
     assert attacks_tried(Query(budget="standard"), toy_defense()) == {"Square": 2, "HopSkipJump": 1}
 
 
-def test_every_rule_is_asked_as_often_and_a_second_run_draws_other_numbers() -> None:
+def test_every_rule_gets_two_runs_that_differ() -> None:
     seeds = {
         rule: [attack.attack.seed for attack in Query(budget="quick", seed=3).tries(toy_defense(rule))]  # type: ignore[attr-defined]
         for rule in ("purified", "alu")

@@ -34,7 +34,7 @@ def test_the_soft_output_hardens_into_the_rule() -> None:
     assert torch.equal(soft.argmax(1), defense.decide(images).label)
 
 
-def test_under_abstain_a_flagged_image_is_not_won() -> None:
+def test_under_abstain_a_flagged_image_is_no_success() -> None:
     data = toy_data(6)
     wrong = (data.labels + 1) % CLASSES
     for factor, won in ((1e-4, False), (1e4, True)):
@@ -44,25 +44,25 @@ def test_under_abstain_a_flagged_image_is_not_won() -> None:
         assert output.label is None
 
 
-def test_attacks_under_abstain_are_told_one_class_at_a_time() -> None:
+def test_under_abstain_images_are_attacked_class_by_class() -> None:
     attack, data = Nudged(), toy_data(8)
     output = SoftOutput(flagging(1.0), Level(), 0.25)
-    found = OnSoft(output, attack)(Toy(), data.images, data.labels)
+    adversarial = OnSoft(output, attack)(Toy(), data.images, data.labels)
     assert [count for _, count in attack.asked] == data.labels.bincount()[data.labels.bincount() > 0].tolist()
-    assert bool((found != data.images).flatten(1).any(1).all())
+    assert bool((adversarial != data.images).flatten(1).any(1).all())
 
 
-def test_noise_in_a_change_of_nothing_does_not_drown_the_gradient() -> None:
+def test_rounding_noise_does_not_drown_the_gradient_where_logits_do_not_change() -> None:
     defense, images = toy_defense("alu", "reconstruction"), toy_images(4)
     output = SoftOutput(defense, Level("surrogate", 0), 1.0)
-    found = []
+    gradients = []
     for answer in (output, lambda at: standard(output.view.evidence(at).post_logits)):
         at = images.clone().requires_grad_(True)
         logits = answer(at)
         (gradient,) = torch.autograd.grad(logits[:, 0].sum() - logits[:, 1].sum(), at)
-        found.append(gradient.flatten(1))
+        gradients.append(gradient.flatten(1))
     # With Δ = 0 the gate's branch is flat: what is left is the other branch, smaller.
-    assert float(torch.cosine_similarity(*found).min()) > 0.99
+    assert float(torch.cosine_similarity(*gradients).min()) > 0.99
 
 
 def test_soft_tries_every_loss_at_every_temperature() -> None:
@@ -86,7 +86,7 @@ def test_a_defence_that_stands_faces_autoattack_on_its_soft_output(
     labels = defense.decide(images).label
     last = list(Soft(budget=budget).last_tries(defense))
     assert [type(attempt) for attempt in last] == [OnSoft] * count
-    # A ball in which nothing can be found: every image is still there at the end.
+    # The ball is too small for any success: every image is still there at the end.
     Soft(eps=1e-6, steps=1, budget=budget)(defense, images, labels)
     assert sum(number for _, number in faced) == len(images) * count
     if count:

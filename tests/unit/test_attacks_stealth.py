@@ -57,7 +57,7 @@ def test_the_orthogonal_step_does_not_move_the_other_part() -> None:
     assert float(inner[right].abs().max()) <= 1e-3
 
 
-def test_who_is_wrong_and_suspicious_hides() -> None:
+def test_a_wrong_and_flagged_image_lowers_its_score() -> None:
     defense, images, labels = flagged_and_wrong()
     goal = FoolAndHide(defense, images, labels, level=Level("bpda"), how="selective")
     at = images.clone().requires_grad_(True)
@@ -81,11 +81,11 @@ def test_the_sum_weighs_margin_and_score(weight: float) -> None:
     at = images.clone().requires_grad_(True)
     direction, rank = goal.ascent(at, "test")
     torch.testing.assert_close(direction, slope(goal.loss(at), at))
-    # Ranked by what is lacking most, so that an image that is wrong and hidden comes before one that is only wrong.
+    # Ranked by the smaller of the two: an image that is wrong and not flagged comes before one that is only wrong.
     torch.testing.assert_close(rank, torch.minimum(value, -above))
 
 
-def test_the_two_other_starts_are_somewhere_else() -> None:
+def test_the_two_other_starts() -> None:
     defense, images = toy_defense("abstain"), toy_images(16)
     labels = defense.decide(images).label
     near = Stealth(eps=0.2, steps=10)._boundary(Level())(defense, images, labels)
@@ -95,16 +95,16 @@ def test_the_two_other_starts_are_somewhere_else() -> None:
     assert bool((after > 0).any())
     defense = toy_defense("abstain", purifier=toy_vae(steps=2))
     labels = defense.decide(images).label
-    steep = on_manifold(defense, images, labels, level=Level())
+    steep = on_manifold(defense, images, labels)
     far, close = (
         (defense.purifier.reconstructed(at) - at).flatten(1).norm(dim=1).mean()  # type: ignore[operator]
         for at in (images, steep)
     )
-    assert close < 0.5 * far, "what a VAE makes, it makes again"
+    assert close < 0.5 * far, "a VAE reproduces its own outputs"
 
 
 @pytest.mark.parametrize(("budget", "count"), [("quick", 8), ("standard", 8), ("full", 18)])
-def test_stealth_has_every_kind_and_with_time_every_start(budget: str, count: int) -> None:
+def test_stealth_has_every_kind_and_with_full_budget_every_start(budget: str, count: int) -> None:
     tries: list[Any] = list(Stealth(budget=budget).tries(toy_defense("abstain")))
     kinds = Counter((each.make.keywords["how"], each.make.keywords["weight"], each.begin is not None) for each in tries)
     assert sum(kinds.values()) == count
@@ -127,7 +127,7 @@ def test_restarts_begin_somewhere_else() -> None:
     assert [search.restarts for search in Direct(budget="full").tries(defense)] == [3]  # type: ignore[attr-defined]
 
 
-def test_without_a_score_hiding_is_the_margin_alone() -> None:
+def test_without_a_threshold_every_search_is_the_margin_alone() -> None:
     defense, data = Defense(Toy(), Blur(0.5), rule="purified"), toy_data(6)
     attack = Stealth(eps=0.05, steps=6)
     kept, *left_out = [
@@ -138,7 +138,7 @@ def test_without_a_score_hiding_is_the_margin_alone() -> None:
     assert all(torch.equal(kept, other) for other in left_out)
 
 
-def test_sides_that_a_vae_cannot_divide() -> None:
+def test_image_sizes_that_the_stride_does_not_divide() -> None:
     class Wide(nn.Module):
         def forward(self, images: Tensor) -> Tensor:
             return Toy()(images[:, :, :8, :8])
@@ -148,5 +148,5 @@ def test_sides_that_a_vae_cannot_divide() -> None:
         torch.rand((60, 3, 10, 10), generator=torch.Generator().manual_seed(1))
     )
     labels = defense.decide(images).label
-    found = Stealth(eps=0.05, steps=2, budget="quick", weights=(1.0,))(defense, images, labels)
-    assert bool(THREAT.contains(found, images).all())
+    adversarial = Stealth(eps=0.05, steps=2, budget="quick", weights=(1.0,))(defense, images, labels)
+    assert bool(THREAT.contains(adversarial, images).all())

@@ -42,8 +42,8 @@ def test_transfer_has_every_source_at_every_strength(budget: str, momentum: int,
     assert {round(each.attack.threat.eps, 4) for each in last} == ({0.01, 0.02, 0.04, 0.06, 0.08} if whole else set())
 
 
-def test_a_source_without_gradients_is_passed_over() -> None:
+def test_a_source_without_gradients_is_skipped() -> None:
     defense, data = Defense(NoGradient(), Blur(0.5), rule="purified"), toy_data(6)
-    found = Transfer(eps=0.1, steps=10, budget="quick", others=(Toy(),))
-    assert bool(fooled(defense, found(defense, data.images, data.labels), data.labels).all())
-    assert any("Left out: PGD needs gradients" in note for note in found.flags_)
+    attack = Transfer(eps=0.1, steps=10, budget="quick", others=(Toy(),))
+    assert bool(fooled(defense, attack(defense, data.images, data.labels), data.labels).all())
+    assert any("Left out: PGD needs gradients" in note for note in attack.flags_)

@@ -9,7 +9,7 @@ import torch
 
 from alu import Defense
 from alu.attacks.adaptive import Query, Soft, Stealth
-from alu.attacks.adaptive.view import Level, View, levels, other_class, ranked, smoothly_purified, twin
+from alu.attacks.adaptive.view import Level, View, levels, other_class, smoothly_purified, twin
 from alu.purifiers import Blur, Purifier
 from alu.purifiers.base import Traits
 from tests.toys import Toy, toy_asymmetric, toy_defense, toy_images, toy_vae
@@ -21,7 +21,7 @@ def test_features_are_not_clipped_like_images() -> None:
     still = twin(defense, Level("surrogate", 0))
     seen = still.evidence(images)
     assert float(seen.purified.min()) < -0.05, "features must leave [0, 1] for this to mean anything"
-    torch.testing.assert_close(View(defense, Level(), "test").before(images), seen.pre_logits)
+    torch.testing.assert_close(View(defense, Level()).before(images), seen.pre_logits)
     torch.testing.assert_close(smoothly_purified(defense)(images), seen.post_logits)
     path = defense.purifier.trajectory(images, 2)  # type: ignore[operator]
     torch.testing.assert_close(path[-1], defense.purifier(images))
@@ -43,12 +43,12 @@ def test_levels_follow_the_purifier() -> None:
     assert levels(toy_defense("alu", "reconstruction"), "standard")[-1] == Level("bpda", None)
 
 
-def test_the_deployed_number_of_steps_is_attacked_from_several_sides() -> None:
+def test_the_deployed_number_of_steps_is_attacked_with_several_gradients() -> None:
     chosen = [str(level) for level in levels(Defense(Toy(), toy_vae(steps=20), rule="purified"))]
     assert chosen == ["surrogate, N=0", "unrolled, N=5", "unrolled, N=1", "surrogate", "bpda"]
 
 
-def test_with_time_every_step_is_unrolled() -> None:
+def test_the_full_budget_unrolls_every_step() -> None:
     deep = toy_defense("purified", purifier=toy_vae(steps=8))
     assert [str(level) for level in levels(deep, "full")] == [
         "surrogate, N=0", "unrolled, N=5", "unrolled, N=1", "surrogate", "bpda", "unrolled",
@@ -59,14 +59,14 @@ def test_with_time_every_step_is_unrolled() -> None:
 @pytest.mark.parametrize("reference", ["input", "reconstruction"])
 def test_the_logits_before_are_the_evidence_s(reference: str) -> None:
     defense, images = toy_defense("alu", reference), toy_images(3)
-    view = View(defense, Level(), "test")
+    view = View(defense, Level())
     torch.testing.assert_close(view.before(images), defense.evidence(images).pre_logits)
 
 
 def test_classes_are_ranked_without_the_label() -> None:
     logits = torch.tensor([[1.0, 5.0, 3.0], [9.0, 2.0, 4.0]])
     labels = torch.tensor([1, 0])
-    assert ranked(logits, labels).tolist() == [[2, 0], [2, 1]]
+    assert other_class(logits, labels, 0).tolist() == [2, 2]
     assert other_class(logits, labels, 1).tolist() == other_class(logits, labels, 7).tolist() == [0, 1]
 
 
@@ -82,7 +82,7 @@ class Noisy(Blur):
     ("rule", "purifier", "counts"),
     [("purified", None, (3, 2, 2)), ("purified", Noisy(0.5), (8, 6, 2)), ("alu", None, (8, 6, 2))],
 )
-def test_searches_that_cannot_differ_are_made_once(
+def test_searches_that_cannot_differ_run_once(
     rule: str, purifier: Purifier | None, counts: tuple[int, int, int]
 ) -> None:
     defense = toy_defense(rule, purifier=purifier)

@@ -44,16 +44,16 @@ def test_blind_is_the_gradient_of_the_bare_classifier() -> None:
     classifier = SmoothClassifier().double()
     defense = Defense(classifier, Blur(1.0), detectors.LogitShift(0.2), grad_mode="blind").calibrate(smooth_images(20))
     images = smooth_images(3, seed=4).requires_grad_(True)
-    (found,) = torch.autograd.grad(defense(images)[:, 2].sum(), images)
+    (gradient,) = torch.autograd.grad(defense(images)[:, 2].sum(), images)
     (expected,) = torch.autograd.grad(classifier(images)[:, 2].sum(), images)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient, expected)
 
 
 def test_bpda_passes_the_gradient_at_the_purified_image() -> None:
     classifier = SmoothClassifier().double()
     defense = Defense(classifier, BitDepth(3), rule="purified", grad_mode="bpda")
     images = smooth_images(3, seed=4).requires_grad_(True)
-    (found,) = torch.autograd.grad(defense(images)[:, 2].sum(), images)
+    (gradient,) = torch.autograd.grad(defense(images)[:, 2].sum(), images)
     purified = BitDepth(3)(images.detach()).requires_grad_(True)
     (expected,) = torch.autograd.grad(classifier(purified)[:, 2].sum(), purified)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient, expected)

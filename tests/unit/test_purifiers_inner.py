@@ -48,10 +48,10 @@ def test_every_gradient_mode_has_the_same_value_and_a_gradient(mode: str) -> Non
     images = images_like(2, (3, 16, 16)).double()
     inner = InnerVAE(model, steps=3, solver="gd", lr=1e-3, schedule="constant")
     value = inner(images)
-    asked = images.clone().requires_grad_(True)
-    found = inner(asked, mode)
-    torch.testing.assert_close(found.detach(), value)
-    (gradient,) = torch.autograd.grad(found.square().sum(), asked)
+    attacked = images.clone().requires_grad_(True)
+    features = inner(attacked, mode)
+    torch.testing.assert_close(features.detach(), value)
+    (gradient,) = torch.autograd.grad(features.square().sum(), attacked)
     assert float(gradient.abs().max()) > 0
 
 

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from alu import models
 from alu.errors import UsageError
+from alu.purifiers import InnerVAE
 from alu.training.adversarial import AdversarialObjective, AdversarialTraining, Friendly, Gairat, Mart, Trades
 from alu.training.awp import AWP
 from alu.training.objectives import Classification
-from alu.training.purified import GuidedDenoising, Unified
+from alu.training.purified import AsymmetricUnified, GuidedDenoising, Unified
 from alu.training.recipes import seeded
-from tests.toys import EPS, Brightness, batch, entropy
+from tests.toys import EPS, Brightness, batch, entropy, small_asymmetric
 
 
 class Halving(nn.Module):
@@ -160,3 +161,18 @@ def test_weight_perturbation_refuses_what_it_cannot_wrap() -> None:
         AWP(Classification())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="gamma above 0"):
         AWP(Trades(), gamma=0.0)
+
+
+def test_only_the_head_is_trained_and_the_loss_is_the_cross_entropy_of_the_features() -> None:
+    model = small_asymmetric(1)
+    given = batch(0.8, 0.3, 0.6, 0.1, labels=(0, 1, 0, 3))
+    loss, _ = AsymmetricUnified(steps=2, stepped=0.5).loss(model, given)
+    with torch.no_grad():
+        first = InnerVAE(model, steps=2)(given.images[:2])
+        rest = model.inner(model.encode(given.images[2:])[0])
+        logits = model.head(torch.cat([first, rest]))
+    expected = -logits.log_softmax(1)[range(4), given.labels].mean()
+    assert float(loss.detach()) == pytest.approx(float(expected), rel=1e-5)
+    loss.backward()
+    assert all(weight.grad is None for weight in model.vae.parameters())
+    assert all(weight.grad is not None for weight in model.head.parameters())

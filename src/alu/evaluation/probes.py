@@ -153,7 +153,7 @@ def score_slope(subject: Subject, images: Tensor) -> Tensor | None:
     """The gradient of the detector's score, zero if it has none; None where no detector decides."""
     if subject.defense is None or not subject.defense.traits.detector:
         return None
-    view = View(subject.defense, Level(subject.defense.grad_mode), "The diagnostic")
+    view = View(subject.defense, Level(subject.defense.grad_mode))
     with torch.enable_grad():
         at = images.detach().clone().requires_grad_(True)
         try:

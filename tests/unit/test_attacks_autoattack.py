@@ -17,15 +17,14 @@ from pyautoattack.fab_pt import FABAttack_PT
 from pyautoattack.square import SquareAttack
 from torch import Tensor, nn
 
-from alu.attacks import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Square
+from alu import Defense
+from alu.attacks import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Square, fooled
 from alu.attacks.autoattack import PyAutoAttack
-from alu.attacks.borrowed import with_progress
 from alu.errors import InputError, MissingExtraError, UsageError
 from alu.rng import generator
 from tests.conftest import SmoothClassifier
-from tests.unit.test_attacks import SeveralClasses, TwoClasses, known_optimum
+from tests.toys import SHAPE, SeveralClasses, Toy, TwoClasses, known_optimum, sampled, toy_images
 
-SHAPE = (3, 8, 8)
 EPS = {"Linf": 0.05, "L2": 0.4}
 
 
@@ -61,9 +60,9 @@ def test_autoattack_is_identical_to_the_library(version: str, norm: str) -> None
     direct.apgd_targeted.n_target_classes = direct.fab.n_target_classes = 4
     expected, _ = direct.run_standard_evaluation(images, labels, batch_size=4)
     attack = AutoAttack(version=version, norm=norm, eps=EPS[norm], seed=4, batch_size=4)
-    found = attack(model, images, labels)
-    assert torch.equal(found, expected)
-    assert 0 < share_right(model, found, labels) < share_right(model, images, labels), "every attack has to run"
+    adversarial = attack(model, images, labels)
+    assert torch.equal(adversarial, expected)
+    assert 0 < share_right(model, adversarial, labels) < share_right(model, images, labels), "every attack has to run"
     assert attack.batches(7) == [slice(0, 7)], "survivors are batched anew by the library"
 
 
@@ -93,11 +92,11 @@ SINGLE: dict[str, Callable[..., PyAutoAttack]] = {
 def test_each_attack_is_identical_to_the_library(name: str, norm: str) -> None:
     model, images, labels = problem()
     attack = SINGLE[name](norm=norm, eps=2 * EPS[norm], seed=5, batch_size=7)
-    found = attack(model, images, labels)
+    adversarial = attack(model, images, labels)
     direct = library_attack(attack, model)
     expected = torch.cat([direct.perturb(images[:7], labels[:7]), direct.perturb(images[7:], labels[7:])])
-    assert torch.equal(found, expected)
-    assert share_right(model, found, labels) < share_right(model, images, labels)
+    assert torch.equal(adversarial, expected)
+    assert share_right(model, adversarial, labels) < share_right(model, images, labels)
 
 
 @pytest.mark.parametrize("name", [*SINGLE, "AutoAttack"])
@@ -163,8 +162,8 @@ def flags(model: nn.Module, **settings: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("version", ["standard", "rand"])
-def test_progress_is_told_while_nothing_breaks(version: str) -> None:
-    asked, told = [0], list[tuple[int, int]]()
+def test_progress_is_reported_while_nothing_breaks(version: str) -> None:
+    asked, reports = [0], list[tuple[int, int]]()
 
     class Certain(nn.Module):
         """Right about every image, whatever is done to it, with a gradient that leads nowhere."""
@@ -176,25 +175,13 @@ def test_progress_is_told_while_nothing_breaks(version: str) -> None:
 
     images, labels = torch.rand((2, *SHAPE), generator=generator(0, "certain")), torch.zeros(2, dtype=torch.int64)
     attack = AutoAttack(version=version, eps=0.01, norm="Linf")
-    attack(Certain(), images, labels, lambda done, total: told.append((done, total)))
-    assert told[-1] == (2, 2)
-    assert all(total == 2 for _, total in told)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert (1, 2) in told, "half-way is said half-way"
+    attack(Certain(), images, labels, lambda done, total: reports.append((done, total)))
+    assert reports[-1] == (2, 2)
+    assert all(total == 2 for _, total in reports)
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+    assert (1, 2) in reports, "half-way is reported half-way"
     assert asked[0] / 2 == pytest.approx(AutoAttack.VERSIONS[version], rel=0.35)
     assert attack.progress is None
-
-
-def test_progress_does_not_wait_for_images_that_fell() -> None:
-    told: list[tuple[int, int]] = []
-    ask = with_progress(lambda images: images, 10, 100, 10, lambda done, total: told.append((done, total)))
-    ask(torch.zeros(10, 1))
-    assert told == [(0, 10)]
-    for _ in range(50):
-        ask(torch.zeros(2, 1))
-    assert told[-1] == (5, 10), "half of the way of the two that are left"
-    ask(torch.zeros(10, 1))
-    assert told[-1] == (5, 10), "never back"
 
 
 def test_flags_are_kept_and_do_not_stick() -> None:
@@ -227,8 +214,8 @@ def test_flags_belong_to_one_call() -> None:
 def test_few_classes(classes: int, version: str, left_out: str) -> None:
     model, images, labels = problem(classes, 5)
     attack = AutoAttack(eps={2: 0.02, 3: 0.035}[classes], version=version)
-    found = attack(model, images, labels)
-    assert 0 < share_right(model, found, labels) < share_right(model, images, labels), "every attack has to run"
+    adversarial = attack(model, images, labels)
+    assert 0 < share_right(model, adversarial, labels) < share_right(model, images, labels), "every attack has to run"
     assert attack.flags_[0].startswith(f"Left out: {left_out}: its loss needs")
 
 
@@ -240,7 +227,7 @@ def test_fewer_classes_than_targets() -> None:
     with pytest.raises(InputError, match="this model has 3 classes"):
         APGDT()(small, images, labels)
     small, images, labels = problem(2)
-    with pytest.raises(InputError, match="compares three logits, and this model has 2 classes"):
+    with pytest.raises(InputError, match="compares three logits, but this model has 2 classes"):
         APGDDLR()(small, images, labels)
 
 
@@ -250,8 +237,8 @@ def test_known_optimum(name: str, norm: str) -> None:
     model, images, labels = known_optimum()
     for image, label, margin in zip(images[:4], labels, model.margin(images, norm), strict=False):
         for factor, broken in ((1.25, True), (0.99, False)):
-            found = SINGLE[name](norm=norm, eps=float(margin) * factor)(model, image[None], label[None])
-            assert bool(model(found).argmax(1) != label) == broken, factor
+            adversarial = SINGLE[name](norm=norm, eps=float(margin) * factor)(model, image[None], label[None])
+            assert bool(model(adversarial).argmax(1) != label) == broken, factor
 
 
 @pytest.mark.parametrize("norm", ["Linf", "L2"])
@@ -261,8 +248,8 @@ def test_known_optimum_of_several_classes(norm: str) -> None:
     labels = model(images).argmax(1)
     for image, label, margin in zip(images, labels, model.margin(images, labels, norm), strict=True):
         for factor, broken in ((1.25, True), (0.99, False)):
-            found = APGDT(steps=40, norm=norm, eps=float(margin) * factor)(model, image[None], label[None])
-            assert bool(model(found).argmax(1) != label) == broken, factor
+            adversarial = APGDT(steps=40, norm=norm, eps=float(margin) * factor)(model, image[None], label[None])
+            assert bool(model(adversarial).argmax(1) != label) == broken, factor
 
 
 def test_models_without_gradients() -> None:
@@ -274,8 +261,8 @@ def test_models_without_gradients() -> None:
         hidden = np.tanh(at.numpy().reshape(len(at), -1) @ weight[0].T + weight[1])
         return np.asarray(3.0 * (hidden @ weight[2].T + weight[3]), dtype=np.float32)
 
-    found = Square(eps=0.1, queries=200)(answers, images, labels)
-    assert share_right(model, found, labels) < share_right(model, images, labels) - 0.2
+    adversarial = Square(eps=0.1, queries=200)(answers, images, labels)
+    assert share_right(model, adversarial, labels) < share_right(model, images, labels) - 0.2
     for attack in (APGDCE(), APGDT(), FAB(), FAB(targets=0), AutoAttack()):
         with pytest.raises(InputError, match=f"{type(attack).__name__} needs gradients"):
             attack(answers, images, labels)
@@ -283,9 +270,9 @@ def test_models_without_gradients() -> None:
 
 def test_double_precision() -> None:
     model, images, labels = problem()
-    found = APGDCE(eps=0.1, steps=10)(model.double(), images.double(), labels)
-    assert found.dtype == torch.float64
-    assert share_right(model, found, labels) < share_right(model, images.double(), labels)
+    adversarial = APGDCE(eps=0.1, steps=10)(model.double(), images.double(), labels)
+    assert adversarial.dtype == torch.float64
+    assert share_right(model, adversarial, labels) < share_right(model, images.double(), labels)
 
 
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,3 +306,14 @@ def test_wrong_images_and_labels_are_one_sentence() -> None:
         APGDCE()(model, torch.rand(2, *SHAPE), torch.tensor([0, 2]))
     with pytest.raises(InputError, match="at least 5 x 5 pixels; these are 4 x 12"):
         Square(norm="L2", eps=0.5)(model, torch.rand(2, 4, 4, 12), torch.tensor([0, 1]))
+
+
+def test_apgd_over_draws_breaks_what_is_deployed() -> None:
+    defense, images = Defense(Toy(), sampled(), rule="purified"), toy_images(30)
+    labels = defense.decide(images).label
+    one, many = (
+        int(fooled(defense, APGDCE(eps=0.03, steps=10, draws=draws)(defense, images, labels), labels).sum())
+        for draws in (1, 10)
+    )
+    assert one >= 10
+    assert many >= one // 2

@@ -25,21 +25,21 @@ def pixels(*values: tuple[float, float]) -> Tensor:
 
 def test_anti_adversary_makes_the_present_answer_surer() -> None:
     # The first image is of class 0 and moves along sign w = (+, -), the second of class 1 and moves against it.
-    found = AntiAdversary(Line(), steps=2, step_size=0.1)(pixels((0.7, 0.5), (0.4, 0.5)))
-    torch.testing.assert_close(found, pixels((0.9, 0.3), (0.2, 0.7)))
+    purified = AntiAdversary(Line(), steps=2, step_size=0.1)(pixels((0.7, 0.5), (0.4, 0.5)))
+    torch.testing.assert_close(purified, pixels((0.9, 0.3), (0.2, 0.7)))
 
 
 def test_anti_adversary_keeps_the_first_answer_and_is_clipped() -> None:
     # One step of 0.6 against w would cross the border; the answer that is made surer stays the first one.
-    found = AntiAdversary(Line(), steps=2, step_size=0.6)(pixels((0.45, 0.5)))
-    torch.testing.assert_close(found, pixels((0.0, 1.0)))
+    purified = AntiAdversary(Line(), steps=2, step_size=0.6)(pixels((0.45, 0.5)))
+    torch.testing.assert_close(purified, pixels((0.0, 1.0)))
 
 
 def test_hedge_goes_where_no_class_is_sure() -> None:
     # The sum of both cross-entropies is lowest where the logits are equal; hedging climbs away from there.
     start = pixels((0.6, 0.5))
-    found = Hedge(Line(), eps=0.1, steps=20, step_size=0.05)(start)
-    torch.testing.assert_close(found, pixels((0.7, 0.4)))
+    purified = Hedge(Line(), eps=0.1, steps=20, step_size=0.05)(start)
+    torch.testing.assert_close(purified, pixels((0.7, 0.4)))
     still = Hedge(Line(), eps=0.1, steps=0)
     assert bool(((still(start) - start).abs() <= 0.1 + 1e-6).all())
     assert not torch.equal(still(start), start)

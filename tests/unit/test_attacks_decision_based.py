@@ -1,4 +1,4 @@
-"""HopSkipJump: closes in on the boundary with hard answers alone, and a rejection is no success."""
+"""HopSkipJump: approaches the boundary with predicted labels only, and a rejection is no success."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from alu.detectors import LogitShift
 from alu.errors import InputError, MissingExtraError, UsageError
 from alu.purifiers import Blur
 from tests.contracts.parts import LinearClassifier, images_like
-from tests.unit.test_attacks import known_optimum
-
-SHAPE = (3, 8, 8)
+from tests.toys import SHAPE, known_optimum
 
 
 class Asked:
-    """The hard answers of a linear model and nothing else: no gradient, no logits, no torch."""
+    """The predicted labels of a linear model and nothing else: no gradient, no logits, no torch."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.queries = model, 0
@@ -38,13 +36,13 @@ def test_closes_in_on_the_boundary_of_a_model_without_gradients(norm: str) -> No
     model, images, labels = known_optimum()
     wide = HopSkipJump(norm=norm, eps=1.0 if norm == "Linf" else 20.0, steps=20, queries=40)
     asked = Asked(model)
-    found = wide(asked, images, labels)
-    assert (model(found).argmax(1) != labels).all()
-    ratio = wide.threat.distance(found, images) / model.margin(images, norm)
+    adversarial = wide(asked, images, labels)
+    assert (model(adversarial).argmax(1) != labels).all()
+    ratio = wide.threat.distance(adversarial, images) / model.margin(images, norm)
     assert (ratio >= 1).all(), "nothing shorter than the optimum can succeed"
     assert float(ratio.median()) <= 2.0, ratio
     few = HopSkipJump(norm=norm, eps=wide.threat.eps, steps=1, queries=5)(asked, images, labels)
-    assert float(wide.threat.distance(few, images).median()) > float(wide.threat.distance(found, images).median())
+    assert float(wide.threat.distance(few, images).median()) > float(wide.threat.distance(adversarial, images).median())
     small = float(model.margin(images, norm).min()) * 0.99
     assert not fooled(model, HopSkipJump(norm=norm, eps=small, steps=3)(asked, images, labels), labels).any()
 
@@ -53,12 +51,12 @@ def test_a_wrong_image_stays_and_seeds_differ() -> None:
     model, images, labels = known_optimum()
     labels = labels.clone()
     labels[3] = 1 - labels[3]
-    found = HopSkipJump(eps=0.5, steps=2, queries=5)(model, images, labels)
-    assert torch.equal(found[3], images[3])
+    adversarial = HopSkipJump(eps=0.5, steps=2, queries=5)(model, images, labels)
+    assert torch.equal(adversarial[3], images[3])
     asked = Asked(model)
     assert torch.equal(HopSkipJump(eps=0.5)(asked, images, 1 - model(images).argmax(1)), images)
-    assert asked.queries <= 50, "nobody walks"
-    assert not torch.equal(HopSkipJump(eps=0.5, steps=2, queries=5, seed=1)(model, images, labels), found)
+    assert asked.queries <= 50, "no walk is started"
+    assert not torch.equal(HopSkipJump(eps=0.5, steps=2, queries=5, seed=1)(model, images, labels), adversarial)
 
 
 def test_a_rejected_image_is_no_success() -> None:
@@ -92,10 +90,10 @@ def test_a_random_model_cannot_stop_the_walk() -> None:
         logits: Tensor = model(at).detach()
         return logits + 0.01 * torch.randn(logits.shape, generator=stream)
 
-    found = HopSkipJump(eps=0.5, steps=4, queries=10)(random, images, labels)
-    moved = (found != images).flatten(1).any(1)
+    adversarial = HopSkipJump(eps=0.5, steps=4, queries=10)(random, images, labels)
+    moved = (adversarial != images).flatten(1).any(1)
     assert int(moved.sum()) >= 8
-    assert (model(found)[moved].abs() < 0.05).all(), "at the boundary, as far as it can be known"
+    assert (model(adversarial)[moved].abs() < 0.05).all(), "at the boundary, as far as it can be known"
 
 
 def test_each_image_is_asked_once() -> None:

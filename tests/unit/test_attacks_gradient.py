@@ -4,41 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from alu import data, models
-from alu.attacks import FGSM, MIM, PGD, Attack, CarliniWagnerL2, CWLinf
-from alu.attacks.catalog import make_attack
+from alu import Defense, data, models
+from alu.attacks import BPDAEOT, FGSM, MIM, PGD, Attack, CWLinf, fooled
+from alu.detectors import LogitShift
 from alu.errors import InputError, UsageError
 from alu.models import resnet18
+from alu.purifiers import BitDepth
 from alu.rng import generator
 from alu.threat import ThreatModel
 from alu.training.recipes import seeded
-from tests.contracts.parts import images_like
-
-SHAPE = (3, 8, 8)
-
-
-class TwoClasses(nn.Module):
-    """Logits (w·x + b, -(w·x + b)): the margin in every norm is known exactly."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(192, generator=generator(0, "weights")) / 20)
-
-    def forward(self, images: Tensor) -> Tensor:
-        value = (images - 0.5).flatten(1) @ self.weight
-        return torch.stack([value, -value], 1)
-
-    def margin(self, images: Tensor, norm: str) -> Tensor:
-        """Distance to the other class."""
-        value = ((images - 0.5).flatten(1) @ self.weight).detach().abs()
-        dual = self.weight.abs().sum() if norm == "Linf" else self.weight.norm()
-        return value / dual.detach()
-
+from tests.conftest import SmoothClassifier
+from tests.contracts.parts import LinearClassifier, images_like
+from tests.toys import (
+    SHAPE,
+    SeveralClasses,
+    Shaken,
+    Toy,
+    TwoClasses,
+    known_optimum,
+    sampled,
+    slope,
+    toy_data,
+    toy_images,
+)
 
 SEARCHES: dict[str, Callable[..., Attack]] = {
     "FGSM": FGSM,
@@ -50,13 +44,6 @@ SEARCHES: dict[str, Callable[..., Attack]] = {
 }
 
 
-def known_optimum() -> tuple[TwoClasses, Tensor, Tensor]:
-    """A linear model and images far enough inside the box that no pixel is clipped."""
-    model = TwoClasses()
-    images = 0.5 + 0.1 * (2 * torch.rand((12, *SHAPE), generator=generator(1, "images")) - 1)
-    return model, images, model(images).argmax(1)
-
-
 @pytest.mark.parametrize("norm", ["Linf", "L2"])
 @pytest.mark.parametrize("name", list(SEARCHES))
 def test_linear_models_with_a_known_optimum(norm: str, name: str) -> None:
@@ -66,25 +53,6 @@ def test_linear_models_with_a_known_optimum(norm: str, name: str) -> None:
             attack = SEARCHES[name](norm=norm, eps=float(margin) * factor)
             adversarial = attack(model, image[None], label[None])
             assert bool(model(adversarial).argmax(1) != label) == broken, (norm, name, factor)
-
-
-class SeveralClasses(nn.Module):
-    """Five linear logits: the nearest other class, and how far it is, are known exactly."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn((192, 5), generator=generator(0, "weights")) / 20)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return (images - 0.5).flatten(1) @ self.weight
-
-    def margin(self, images: Tensor, labels: Tensor, norm: str) -> Tensor:
-        """Distance to the nearest other class."""
-        with torch.no_grad():
-            logits, apart = self(images), self.weight[:, labels].T[:, :, None] - self.weight
-            dual = apart.abs().sum(1) if norm == "Linf" else apart.norm(dim=1)
-            lead = logits.gather(1, labels[:, None]) - logits
-            return (lead / dual).masked_fill(nn.functional.one_hot(labels, 5).bool(), float("inf")).amin(1)
 
 
 @pytest.mark.parametrize("norm", ["Linf", "L2"])
@@ -101,8 +69,8 @@ def test_linear_models_of_several_classes_over_every_target(norm: str) -> None:
                     attack = PGD(
                         norm=norm, eps=float(margin) * factor, steps=40, loss="margin", targeted=True, keep="best"
                     )
-                    found = attack(model, image[None], torch.tensor([target]))
-                    fallen |= bool(model(found).argmax(1) != label)
+                    adversarial = attack(model, image[None], torch.tensor([target]))
+                    fallen |= bool(model(adversarial).argmax(1) != label)
             assert fallen == broken, (norm, factor)
 
 
@@ -111,52 +79,14 @@ def test_more_steps_and_a_larger_ball_do_not_leave_more() -> None:
     test = data.sample("test").draw(40)
 
     def left(eps: float, steps: int) -> int:
-        found = PGD(eps=eps, steps=steps)(model, test.images, test.labels)
+        adversarial = PGD(eps=eps, steps=steps)(model, test.images, test.labels)
         with torch.no_grad():
-            return int((model(found).argmax(1) == test.labels).sum())
+            return int((model(adversarial).argmax(1) == test.labels).sum())
 
     by_eps = [left(eps / 255, 5) for eps in (0.5, 1, 2)]
     by_steps = [left(0.5 / 255, steps) for steps in (2, 5, 10)]
     for counts in (by_eps, by_steps):
         assert all(later <= earlier + 0.01 * len(test) for earlier, later in pairwise(counts)), counts
-
-
-def test_the_minimal_norm_is_found() -> None:
-    model, images, labels = known_optimum()
-    adversarial = CarliniWagnerL2(searches=8, steps=200)(model, images, labels)
-    ratio = (adversarial - images).flatten(1).norm(dim=1) / model.margin(images, "L2")
-    assert (model(adversarial).argmax(1) != labels).all()
-    assert (ratio >= 1.0).all(), "nothing shorter than the optimum can succeed"
-    assert (ratio <= 1.25).all(), ratio
-
-
-def test_the_minimal_norm_by_name_and_within_a_ball() -> None:
-    model, images, labels = known_optimum()
-    eps = 1.1 * float(model.margin(images, "L2").median())
-    found = make_attack("cw-l2", norm="L2", eps=eps, searches=8, steps=100)(model, images, labels)
-    length = (found - images).flatten(1).norm(dim=1)
-    assert float(length.max()) <= eps + 1e-6
-    fell = model(found).argmax(1) != labels
-    assert 4 <= int(fell.sum()) <= 8, "about those whose margin is below the median"
-    with pytest.raises(UsageError, match="in L2, not in Linf"):
-        make_attack("cw-l2", norm="Linf", eps=0.1)
-
-
-def test_a_fixed_constant_may_fail_and_then_changes_nothing() -> None:
-    model, images, labels = known_optimum()
-    weak = CarliniWagnerL2(searches=1, steps=20, c=1e-4, lr=1e-4)(model, images, labels)
-    assert torch.equal(weak, images)
-    strong = CarliniWagnerL2(searches=1, steps=100, c=10.0)(model, images, labels)
-    assert bool((model(strong).argmax(1) != labels).all())
-    assert bool(((strong - images).flatten(1).norm(dim=1) >= model.margin(images, "L2")).all())
-
-
-def test_the_minimal_norm_towards_a_target() -> None:
-    model = SeveralClasses()
-    images = 0.5 + 0.1 * (2 * torch.rand((8, *SHAPE), generator=generator(1, "images")) - 1)
-    targets = model(images).argsort(1)[:, 1]  # the last but one, which no untargeted search would choose
-    found = CarliniWagnerL2(searches=6, steps=100, targeted=True)(model, images, targets)
-    assert torch.equal(model(found).argmax(1), targets)
 
 
 def test_momentum_by_hand() -> None:
@@ -168,9 +98,9 @@ def test_momentum_by_hand() -> None:
         (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(model(at), label), at)
         running = 0.9 * running + gradient / gradient.abs().mean()
         at = ThreatModel("Linf", 8 / 255).project(at.detach() + 2 / 255 * running.sign(), image)
-    found = MIM(steps=3, decay=0.9)(model, image, label)
-    torch.testing.assert_close(found, at, rtol=0, atol=1e-12)
-    assert not torch.equal(MIM(steps=3, decay=0.0)(model, image, label), found)
+    adversarial = MIM(steps=3, decay=0.9)(model, image, label)
+    torch.testing.assert_close(adversarial, at, rtol=0, atol=1e-12)
+    assert not torch.equal(MIM(steps=3, decay=0.0)(model, image, label), adversarial)
 
 
 @pytest.mark.parametrize("norm", ["Linf", "L2"])
@@ -225,6 +155,35 @@ def test_best_and_restarts_are_never_worse() -> None:
     assert (losses(PGD(steps=6, step_size=6 / 255, restarts=3)) >= once - 1e-5).all()
 
 
+def test_stop_when_fooled_leaves_the_image_where_it_first_succeeds() -> None:
+    model, data = Toy(), toy_data(12)
+    settings: dict[str, Any] = {"eps": 0.3, "step_size": 0.02, "random_start": False, "stop_when_fooled": True}
+    early, late = (PGD(steps=steps, **settings)(model, data.images, data.labels) for steps in (8, 16))
+    fell = fooled(model, early, data.labels)
+    assert bool(fell.any())
+    assert torch.equal(early[fell], late[fell])
+    settings["stop_when_fooled"] = False
+    further = PGD(steps=16, **settings)(model, data.images, data.labels)
+    assert not torch.equal(early[fell], further[fell])
+
+
+def test_one_undefined_gradient_does_not_disarm_a_search() -> None:
+    class Broken(Toy):
+        def forward(self, images: Tensor) -> Tensor:
+            # 0 times the infinite gradient of the branch that is not taken is NaN.
+            extra = torch.where(images > 0.45, (images - 0.45).sqrt(), torch.zeros_like(images))
+            return super().forward(images) + 1e-3 * extra.flatten(1)[:, :5]
+
+    model, images = Broken(), toy_images(10)
+    labels = model(images).argmax(1)
+    at = images.clone().requires_grad_(True)
+    assert bool(slope(model(at), at).isnan().any())
+    for attack in (MIM(eps=0.1, steps=10), PGD(norm="L2", eps=1.0, steps=10)):
+        adversarial = attack(model, images, labels)
+        assert bool(torch.isfinite(adversarial).all())
+        assert int(fooled(model, adversarial, labels).sum()) >= 8
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -233,7 +192,6 @@ def test_best_and_restarts_are_never_worse() -> None:
         (lambda: PGD(steps=0), "at least 1 step"),
         (lambda: PGD(loss="dlr"), "no loss 'dlr'"),
         (lambda: PGD(keep="first"), "no way to keep images"),
-        (lambda: CarliniWagnerL2(steps=0), "at least 1"),
     ],
 )
 def test_wrong_settings_are_one_sentence(call: object, sentence: str) -> None:
@@ -249,3 +207,63 @@ def test_wrong_labels_and_models_without_gradients_are_one_sentence() -> None:
         PGD(steps=1)(model, images, torch.tensor([0]))
     with pytest.raises(InputError, match="needs gradients"):
         PGD(steps=1)(lambda x: model(x).detach(), images, torch.tensor([0, 1]))
+
+
+def test_draws_make_the_difference_on_a_random_model() -> None:
+    plain, images, labels = known_optimum()
+
+    def broken(draws: int) -> int:
+        model, adversarial = Shaken(), []
+        for image, label, margin in zip(images, labels, plain.margin(images, "Linf").tolist(), strict=True):
+            # Only three steps the right way cross the boundary.
+            attack = PGD(
+                eps=2 * margin, steps=3, step_size=0.45 * margin, random_start=False, loss="margin", draws=draws
+            )
+            adversarial.append(attack(model, image[None], label[None]))
+        return int((plain(torch.cat(adversarial)).argmax(1) != labels).sum())
+
+    assert broken(1) <= 8
+    assert broken(100) == 12
+
+
+def test_wrong_draws_are_one_sentence() -> None:
+    with pytest.raises(UsageError, match="1 draw; it was given 20, 1 and 0"):
+        PGD(draws=0)
+
+
+def defense(grad_mode: str = "unrolled") -> Defense:
+    rounding = Defense(SmoothClassifier(SHAPE, 4), BitDepth(1), LogitShift(0.1), "purified", grad_mode=grad_mode)
+    return rounding.calibrate(images_like(40, SHAPE, seed=3))
+
+
+def test_bpda_by_hand() -> None:
+    """One step along the gradient at the purified image."""
+    model, images = defense("blind"), images_like(4, SHAPE)
+    labels = model.decide(images).label
+    attack = BPDAEOT(steps=1, step_size=0.05, eps=0.05, random_start=False, loss="margin", draws=2)
+    adversarial = attack(model, images, labels)
+    at = model.purifier(images).clone().requires_grad_(True)
+    logits = model.logits(at)
+    others = logits.scatter(1, labels[:, None], float("-inf")).amax(1)
+    (expected,) = torch.autograd.grad((others - logits.gather(1, labels[:, None]).squeeze(1)).sum(), at)
+    assert torch.equal(adversarial, (images + 0.05 * expected.sign()).clamp(0, 1))
+    assert model.grad_mode == "blind"
+    blind = PGD(steps=1, step_size=0.05, eps=0.05, random_start=False, loss="margin")
+    assert not torch.equal(blind(model, images, labels), adversarial), "it has to matter where the gradient is taken"
+
+
+def test_bpda_passes_what_has_no_gradient() -> None:
+    model, images = defense("bpda"), images_like(12, SHAPE)
+    labels = model.decide(images).label
+    adversarial = BPDAEOT(eps=0.2, steps=10, draws=1)(model, images, labels)
+    assert fooled(model, adversarial, labels).all()
+    bare = LinearClassifier(SHAPE, 4)
+    labels = bare(images).argmax(1)
+    assert fooled(bare, BPDAEOT(eps=0.2, steps=5, draws=1)(bare, images, labels), labels).all()
+
+
+def test_bpda_averages_over_draws() -> None:
+    defense = Defense(Toy(), sampled(), rule="purified")
+    data = toy_data(4)
+    one, many = (BPDAEOT(draws=draws, steps=3, eps=0.05)(defense, data.images, data.labels) for draws in (1, 8))
+    assert not torch.equal(one, many)

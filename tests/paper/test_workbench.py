@@ -18,7 +18,7 @@ from alu.paper.workbench import ImageSet, Workbench, rule_answers
 from alu.purifiers import LatentVAE
 from alu.storage import write_json
 from tests.toys import Toy, toy_data
-from tests.unit.test_random_defences import sampled
+from tests.toys import sampled
 
 SYSTEM = System("cifar10-standard", "cifar10-vae@2")
 

@@ -63,7 +63,7 @@ class GradientAttack(Attack):
         self.step_size = self.eps / 4 if step_size is None else step_size
         self.momentum, self.loss, self.draws = momentum, loss, draws
         self.stop_when_fooled, self.shrink = stop_when_fooled, shrink
-        self.who = type(self).__name__
+        self._who = type(self).__name__
 
     def goal(self, model: Model, images: Tensor, labels: Tensor) -> Goal:
         """What this attack wants; an adaptive attack writes its own."""
@@ -104,7 +104,7 @@ class GradientAttack(Attack):
         running = torch.zeros_like(images)
         for step in range(self.steps):
             at = at.detach().requires_grad_(True)
-            gradient, loss = goal.ascent(at, self.who)
+            gradient, loss = goal.ascent(at, self._who)
             # One infinite or NaN value must not spoil the direction of the others.
             gradient = torch.nan_to_num(gradient, nan=0.0, posinf=STEEPEST, neginf=-STEEPEST)
             peak, top = higher(peak, top, at.detach(), loss) if self.keep != "last" else (peak, top)

@@ -135,7 +135,7 @@ class GoalSearch(GradientAttack):
 
     def __init__(self, make: GoalMaker, who: str, *, begin: GoalMaker | None = None, **settings: Any) -> None:
         super().__init__(**settings)
-        self.make, self.who, self.begin = make, who, begin
+        self.make, self._who, self.begin = make, who, begin
 
     def goal(self, model: Any, images: Tensor, labels: Tensor) -> Goal:
         """The goal that `make` returns."""

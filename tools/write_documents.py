@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from alu.errors import AluError, StorageError, UsageError
-from alu.paper import table2, threats, verdicts
+from alu.paper import find, table2, threats, verdicts
 from alu.paper.page import by_status, html, markdown
 from alu.paper.store import Results
 from alu.paper.views import Table
 from alu.report import page
+from alu.report.charts import standalone
 from alu.storage import read_json
 
 PICTURE = """Table 2 on CIFAR-10, percent right: ALU as the paper reports it (grey), here under the same attack (blue,
@@ -22,6 +23,23 @@ paper protocol), here under every attack together (red, standard protocol), and 
 (black).
 
 ![ALU on CIFAR-10: the paper, and what was measured here](docs/table2.svg)"""
+GALLERY = {
+    "threats": ("threats", "What each attacker leaves"),
+    "table1": ("table1", "Right answers under each attack"),
+    "table2-cifar100": ("table2", "cifar100"),
+    "table2-tiny-imagenet": ("table2", "tiny-imagenet"),
+    "table3": ("table3", "CIFAR-10: test-time methods"),
+    "score-input": ("histogram", "Score sum |Δ|, input reading"),
+    "score-reconstruction": ("histogram", "Score sum |Δ|, reconstruction reading"),
+    "steps-accuracy": ("iterations", "Accuracy against the latent steps N: cifar10-unified"),
+    "steps-detection": ("iterations", "Detection against the latent steps N: cifar10-unified"),
+    "rate-accuracy": ("learning-rate", "Attacked, if all were flagged: cifar10-unified"),
+    "rate-detection": ("learning-rate", "Attacked and flagged: cifar10-unified"),
+    "distance": ("convergence", "Distance of the purified image, pgd-20 on f"),
+    "swapped": ("artefacts", "E2"),
+    "controls": ("artefacts", "E4"),
+}
+"""Pictures of docs/gallery.md: the experiment, and how the chart's title begins."""
 BEGIN, END = "<!-- from results: begin -->", "<!-- from results: end -->"
 
 
@@ -32,9 +50,17 @@ def documents(root: Path) -> dict[str, str]:
         "docs/claims.md": markdown(results),
         "docs/table2.svg": table2.summary(results),
         "docs/zoo.md": bundled_models(root / "src/alu/models/weights"),
+        **{f"docs/gallery/{name}.svg": picture(results, *chosen) for name, chosen in GALLERY.items()},
         "README.md": _between_marks(root / "README.md", summary(results)),
         "results/paper.html": html(results),
     }
+
+
+def picture(results: Results, experiment: str, title: str) -> str:
+    """The first chart of an experiment whose title begins so, as a file of its own."""
+    panels = [panel for panel in find(experiment).view(results) if not isinstance(panel, Table)]
+    chart = next(chart for panel in panels for chart in panel if chart.title.startswith(title))
+    return standalone(chart.drawing, chart.legend)
 
 
 def summary(results: Results) -> str:

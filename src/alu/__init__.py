@@ -19,11 +19,14 @@ _PLACES = {
     "Result": "alu.evaluation.result",
     "ThreatModel": "alu.threat",
     "evaluate": "alu.evaluation.evaluate",
+    "fit": "alu.fitting",
     "load": "alu.loading",
     "reproduce": "alu.paper.running",
 }
-_MODULES = ("attacks", "data", "detectors", "errors", "models", "purifiers", "report", "training")
-__all__ = [*_PLACES, *_MODULES, "__version__"]  # noqa: PLE0604 - names are strings
+__all__ = [
+    "AluError", "Decision", "Defense", "Evidence", "Outcome", "Result", "ThreatModel", "__version__", "attacks", "data",
+    "detectors", "errors", "evaluate", "fit", "load", "models", "purifiers", "report", "reproduce", "training",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from alu import attacks, data, detectors, errors, models, purifiers, report, training
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from alu.errors import AluError
     from alu.evaluation.evaluate import evaluate
     from alu.evaluation.result import Result
+    from alu.fitting import fit
     from alu.loading import load
     from alu.paper.running import reproduce
     from alu.threat import ThreatModel
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
-    if name in _MODULES:
+    if name in __all__:
         return import_module(f"alu.{name}")
     raise AttributeError(f"module 'alu' has no attribute {name!r}")
 

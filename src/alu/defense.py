@@ -288,9 +288,9 @@ class Defense(nn.Module):
         """
         from alu.saving import read
 
-        saved = read(Path(path), classifier, trust)
-        defense = Defense(**saved.arguments)
-        defense.shape_, defense.classes = torch.tensor(saved.shape, dtype=torch.int64), saved.classes
+        arguments, shape, classes = read(Path(path), classifier, trust)
+        defense = Defense(**arguments)
+        defense.shape_, defense.classes = torch.tensor(shape, dtype=torch.int64), classes
         return defense
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -106,16 +107,8 @@ def untouched_home() -> Iterator[None]:
     if (Path.home() / ".art").exists():
         yield
         return
-    before = os.environ.get("HOME")
-    with TemporaryDirectory() as folder:
-        os.environ["HOME"] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["HOME"]
-            else:
-                os.environ["HOME"] = before
+    with TemporaryDirectory() as folder, patch.dict(os.environ, HOME=folder):
+        yield
 
 
 def export(path: Path | str, images: Tensor, labels: Tensor | None = None) -> None:
@@ -178,7 +171,11 @@ def _tensor(path: Path) -> Tensor:
         except OSError:
             raise
         except Exception as error:
-            raise StorageError(f"{path} is not a tensor that torch.save wrote. Write it with export.") from error
+            raise StorageError(
+                f"{path} is not a tensor saved by torch.save. Write it with alu.integrations.export."
+            ) from error
     if not isinstance(tensor, Tensor):
-        raise StorageError(f"{path} holds {type(tensor).__name__}, not one tensor. Write it with export.")
+        raise StorageError(
+            f"{path} holds {type(tensor).__name__}, not one tensor. Write it with alu.integrations.export."
+        )
     return tensor

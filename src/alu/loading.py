@@ -14,8 +14,7 @@ from alu.decision import RuleName
 from alu.defense import Defense, Reference
 from alu.detectors import LogitShift, Neighbourhood
 from alu.errors import UsageError, nearest
-from alu.imports import call_factory
-from alu.models.cards import Card
+from alu.parts import call_factory
 from alu.progress import Count, Watch, silent
 from alu.purifiers import JPEG, PCA, AntiAdversary, Blur, Hedge, Identity, InnerVAE, LatentVAE, Median, Purifier, UNet
 from alu.saving import is_defense
@@ -27,10 +26,8 @@ READINGS: dict[str, tuple[RuleName, Reference]] = {
     "abstain": ("abstain", "input"),
 }
 """By name, a rule and the reference that the logits after purification are compared with."""
-BEHIND = {"vae": "cifar10-vae", "pca": "cifar10-pca"}
-"""The purifiers of bundled defences, by their short name."""
 CHECK = "check"
-"""After a bundled classifier's name and a plus: the neighbourhood check around it."""
+"""The reading of a defence that has no purifier and answers only where a search finds no other answer nearby."""
 DEMO = {
     "demo": ("vae", "input"),
     "demo-reconstruction": ("vae", "reconstruction"),
@@ -49,6 +46,8 @@ FILTERS: dict[str, Callable[..., Purifier]] = {
 }
 GUIDED: dict[str, Callable[..., Purifier]] = {"anti-adversary": AntiAdversary, "hedge": Hedge}
 """Purifiers that follow the gradient of the classifier they protect."""
+LATENT: dict[str, Callable[..., Purifier]] = {"vae": LatentVAE, "asymmetric": InnerVAE}
+"""Purifiers that optimise a latent code, by the architecture of their network."""
 
 
 class CallableModule(nn.Module):
@@ -90,68 +89,59 @@ def load(
     if path.is_dir() or is_defense(path):
         return Defense.load(path, classifier, trust=trust)
     text = str(name)
-    defense = bundled_defense_named(text, partial(watch, "Calibrating"))
-    if defense is not None:
-        return defense
-    if ":" in text:
-        built = call_factory(text)
-        return built if isinstance(built, nn.Module) else CallableModule(built)
+    defenses = bundled_defenses()
+    if text in defenses:
+        return load_bundled_defense(text, partial(watch, "Calibrating"))
     known = models.names("classifier")
-    if text not in known:
+    if ":" not in text and text not in known:
         raise UsageError(
-            f"Unknown model or defence {text!r}. {nearest(text, [*defense_names(), *known])} Or give a folder that "
+            f"Unknown model or defence {text!r}. {nearest(text, [*defenses, *known])} Or give a folder that "
             "holds a saved defence, or module:function."
         )
-    return models.load(text)
+    built = load_classifier(text)
+    return built if isinstance(built, nn.Module) else CallableModule(built)
 
 
-def bundled_defense_named(name: str, watch: Count | None = None) -> Defense | None:
-    """The defence of a name such as "demo-pca" or "cifar10-at+vae-reconstruction" (a bundled CIFAR-10 classifier behind
-    one of the demo's purifiers, in one of its readings); None if the name is not that of a defence."""
-    if name in DEMO:
-        return bundled_defense("cifar10-standard", *DEMO[name], watch=watch)
-    classifier, plus, behind = name.partition("+")
-    if not plus or classifier not in _classifiers():
-        return None
-    if behind == CHECK:
-        return checked(classifier)
-    purifier, _, reading = behind.partition("-")
-    reading = reading or "input"
-    known = (purifier, reading) in DEMO.values()
-    return bundled_defense(classifier, purifier, reading, watch=watch) if known else None
-
-
-def defense_names() -> list[str]:
-    """Every name of a bundled defence."""
-    behind = [purifier if reading == "input" else f"{purifier}-{reading}" for purifier, reading in DEMO.values()]
-    return [*DEMO, *(f"{classifier}+{one}" for classifier in _classifiers() for one in (*behind, CHECK))]
-
-
-def _classifiers() -> list[str]:
-    """Bundled networks that classify CIFAR-10 images; not the asymmetric one, which needs its own purifier."""
+def load_classifier(name: str) -> Callable[..., Any]:
+    """The classifier that "module:function" returns, or a bundled one."""
+    if ":" in name:
+        return call_factory(name)
     known = models.names("classifier")
-    return [name for name in known if name.startswith("cifar10-") and not name.endswith("-asymmetric")]
+    if name not in known:
+        raise UsageError(
+            f"There is no bundled classifier {name!r}. {nearest(name, known)} "
+            "A classifier of your own is named module:function, such as my_module:build."
+        )
+    return models.load(name)
 
 
-def bundled_defense(
-    classifier: str = "cifar10-standard",
-    purifier: str = "vae",
-    reading: str = "input",
-    watch: Count | None = None,
-) -> Defense:
-    """A bundled classifier behind a bundled purifier, calibrated on all bundled calibration images."""
+def bundled_defenses() -> dict[str, tuple[str, str, str]]:
+    """Classifier, purifier and reading of every bundled defence, by its name: "demo-pca", or a classifier behind one of
+    the demo's purifiers, "cifar10-at+vae-reconstruction"."""
+    defenses = {name: ("cifar10-standard", purifier, reading) for name, (purifier, reading) in DEMO.items()}
+    for classifier in models.names("classifier"):
+        # The asymmetric network needs a purifier of its own.
+        if not classifier.startswith("cifar10-") or classifier.endswith("-asymmetric"):
+            continue
+        for purifier, reading in DEMO.values():
+            behind = purifier if reading == "input" else f"{purifier}-{reading}"
+            defenses[f"{classifier}+{behind}"] = (classifier, purifier, reading)
+        defenses[f"{classifier}+{CHECK}"] = (classifier, "none", CHECK)
+    return defenses
+
+
+def load_bundled_defense(name: str, watch: Count | None = None) -> Defense:
+    """The bundled defence of this name, calibrated on all bundled calibration images."""
+    classifier, purifier, reading = bundled_defenses()[name]
+    if reading == CHECK:  # it needs no calibration
+        defense = Defense(models.load(classifier), detector=Neighbourhood(), rule="abstain")
+        defense.classes = models.card(classifier).classes
+        return defense
     rule, reference = READINGS[reading]
-    defense = Defense(models.load(classifier), load_purifier(BEHIND[purifier]), LogitShift(), rule, reference)
+    defense = Defense(models.load(classifier), load_purifier(f"cifar10-{purifier}"), LogitShift(), rule, reference)
     calibration = data.sample("calibration")
     defense.calibrate(calibration.images, watch=watch)
     defense.classes = calibration.classes
-    return defense
-
-
-def checked(classifier: str) -> Defense:
-    """A bundled classifier that answers only where a search finds no other answer around the picture."""
-    defense = Defense(models.load(classifier), detector=Neighbourhood(), rule="abstain")
-    defense.classes = models.card(classifier).classes
     return defense
 
 
@@ -185,26 +175,13 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
     count = int(value or steps)
     if base.endswith(".safetensors"):
         return LatentVAE(models.load_file(base), steps=count, seed=seed)
-    makers: dict[str, Callable[[], Purifier]] = {
-        "vae": lambda: LatentVAE(base, steps=count, seed=seed),
-        "asymmetric": lambda: InnerVAE(base, steps=count, seed=seed),
-        "pca": lambda: PCA.bundled(base).first(int(value)) if value else PCA.bundled(base),
-        "denoiser": lambda: UNet(base),
-    }
-    task = _task(base)
-    if task not in makers:
-        raise UsageError(f"There is no purifier {name!r}. {nearest(base, purifier_names())}")
-    return makers[task]()
-
-
-def purifier_names() -> list[str]:
-    """The names of all purifiers that need no classifier."""
-    return [*FILTERS, *(name for task in ("vae", "pca", "denoiser") for name in models.names(task))]
-
-
-def _task(name: str) -> str:
-    """The kind of purifier that a bundled network is used in; "" if there is no such network."""
-    if name not in models.names():
-        return ""
-    card: Card = models.card(name)
-    return "asymmetric" if card.architecture["name"] == "asymmetric" else card.task
+    card = models.card(base) if base in models.names() else None
+    kind = "" if card is None else card.architecture["name"]
+    if kind in LATENT:
+        return LATENT[kind](base, steps=count, seed=seed)
+    if kind == "projection":
+        return PCA.bundled(base).first(int(value)) if value else PCA.bundled(base)
+    if kind == "unet":
+        return UNet(base)
+    names = [*FILTERS, *(known for task in ("vae", "pca", "denoiser") for known in models.names(task))]
+    raise UsageError(f"There is no purifier {name!r}. {nearest(base, names)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -37,15 +38,13 @@ def commit() -> str:
         top = Path(git("rev-parse", "--show-toplevel").strip())
         if here != top / "src" / "alu":
             return "unknown"
-        return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if git("status", "--porcelain", "src") else "")
+        return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
 def processor() -> str:
     """The processor's name and number of cores."""
-    import os
-
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -17,9 +17,9 @@ def derived_seed(seed: int, *names: object) -> int:
 
 def generator(seed: int, *names: object, device: torch.device | str = "cpu") -> torch.Generator:
     """A fresh generator for this seed and purpose; the global random state is neither read nor changed."""
-    made = torch.Generator(device=device)
-    made.manual_seed(derived_seed(seed, *names))
-    return made
+    stream = torch.Generator(device=device)
+    stream.manual_seed(derived_seed(seed, *names))
+    return stream
 
 
 def normal_per_image(images: Tensor, shape: tuple[int, ...], seed: int, *names: object) -> Tensor:

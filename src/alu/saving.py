@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,9 @@ from torch import Tensor, nn
 
 from alu.detectors import Detector
 from alu.errors import AluError, StorageError, UntrustedError, UsageError
-from alu.imports import call_factory
 from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
-from alu.parts import refuse_lost
+from alu.parts import call_factory, refuse_lost
 from alu.purifiers import Purifier
 from alu.storage import read_checked, read_tensors, replacing_folder, sha256, write_checked, write_tensors
 
@@ -53,17 +51,9 @@ def is_defense(path: Path) -> bool:
     return (path / "defense.json").is_file()
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What a folder holds: the arguments of the defence, the shape it was calibrated on, and its classes."""
-
-    arguments: dict[str, Any]
-    shape: tuple[int, ...]
-    classes: tuple[str, ...]
-
-
-def read(path: Path, classifier: Any, trust: bool) -> Saved:
-    """Read the folder; a classifier that differs from the calibrated one is refused."""
+def read(path: Path, classifier: Any, trust: bool) -> tuple[dict[str, Any], tuple[int, ...], tuple[str, ...]]:
+    """The arguments of the saved defence, the shape it was calibrated on, and its classes; a classifier that differs
+    from the calibrated one is refused."""
     if not is_defense(path):
         raise StorageError(f"{path} is not a saved defence: it has no defense.json. `alu fit` writes one.")
     facts = read_checked(path / "defense.json", READABLE, ADVICE)
@@ -83,7 +73,7 @@ def read(path: Path, classifier: Any, trust: bool) -> Saved:
         settings = {name: facts[name] for name in ("rule", "reference", "grad_mode")}
         rebuilt = _classifier(facts["classifier"], classifier, trust, path)
         arguments = {"classifier": rebuilt, "purifier": purifier, "detector": detector, **settings}
-        return Saved(arguments, tuple(facts["shape"]), tuple(facts["classes"]))
+        return arguments, tuple(facts["shape"]), tuple(facts["classes"])
     except AluError:
         raise
     except (KeyError, TypeError, RuntimeError) as error:
@@ -110,7 +100,7 @@ def _classifier(record: dict[str, Any], given: Any, trust: bool, path: Path) -> 
     if given is None and record["kind"] == "factory":
         if not trust:
             raise UntrustedError(
-                f"{path} wants to import its classifier from {record['factory']}, which runs that code. "
+                f"Loading {path} would import its classifier from {record['factory']}, which runs that code. "
                 "Pass trust=True if the code is yours, or pass the classifier yourself."
             )
         given = call_factory(record["factory"])

@@ -214,7 +214,7 @@ def write_checked(path: Path, plain: dict[str, Any]) -> None:
     write_json(path, {**plain, "checksum": checksum(plain)})
 
 
-def read_checked(path: Path, what: str, advice: str = "Make it again.") -> dict[str, Any]:
+def read_checked(path: Path, what: str, advice: str) -> dict[str, Any]:
     """Read what `write_checked` wrote, without the checksum.
 
     Parameters
@@ -266,7 +266,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             return loaded
         except SafetensorError as error:
             raise StorageError(
-                f"{path} is not a whole safetensors file ({error}). Weights are only read from safetensors; "
+                f"{path} is not a complete safetensors file ({error}). Weights are only read from safetensors; "
                 "convert a .pt or .pth file first, or copy the file again if it was truncated."
             ) from error
 

@@ -48,11 +48,11 @@ def small_resnet(shape: Shape) -> nn.Module:
 
 
 def small_unet(shape: Shape) -> nn.Module:
-    made = seeded(lambda: models.unet(channels=shape[0], width=8, levels=3), 4)
-    assert isinstance(made.last, nn.Conv2d)
+    network = seeded(lambda: models.unet(channels=shape[0], width=8, levels=3), 4)
+    assert isinstance(network.last, nn.Conv2d)
     with torch.no_grad():  # an untrained denoiser is the identity; give it something to do
-        made.last.weight.fill_(0.02)
-    return made
+        network.last.weight.fill_(0.02)
+    return network
 
 
 PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {

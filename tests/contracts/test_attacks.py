@@ -30,7 +30,7 @@ def problem(count: int = 7) -> tuple[nn.Module, Tensor, Tensor]:
     return model, images, labels
 
 
-def made(name: str, norm: str, **settings: object) -> Attack:
+def attack_named(name: str, norm: str, **settings: object) -> Attack:
     return ATTACKS[name](norm=norm, eps=EPS[norm], **settings)
 
 
@@ -40,11 +40,11 @@ def test_inside_the_ball_and_nothing_left_behind(name: str, norm: str) -> None:
     model, images, labels = problem()
     model.train()
     before, state = images.clone(), torch.get_rng_state()
-    found = made(name, norm)(model, images, labels)
-    assert found.shape == images.shape
-    assert found.dtype == images.dtype
-    assert not found.requires_grad
-    assert ThreatModel(norm, EPS[norm]).contains(found, images).all()
+    adversarial = attack_named(name, norm)(model, images, labels)
+    assert adversarial.shape == images.shape
+    assert adversarial.dtype == images.dtype
+    assert not adversarial.requires_grad
+    assert ThreatModel(norm, EPS[norm]).contains(adversarial, images).all()
     assert torch.equal(images, before)
     assert torch.equal(torch.get_rng_state(), state), "the global random state"
     assert all(part.training for part in model.modules())
@@ -54,30 +54,30 @@ def test_inside_the_ball_and_nothing_left_behind(name: str, norm: str) -> None:
 @every
 def test_the_same_seed_gives_the_same_images(name: str) -> None:
     model, images, labels = problem()
-    first = made(name, "Linf", seed=1)(model, images, labels)
+    first = attack_named(name, "Linf", seed=1)(model, images, labels)
     torch.rand(3)
-    assert torch.equal(made(name, "Linf", seed=1)(model, images, labels), first)
+    assert torch.equal(attack_named(name, "Linf", seed=1)(model, images, labels), first)
 
 
 @every
 def test_no_images(name: str) -> None:
     model, images, labels = problem()
-    assert made(name, "Linf")(model, images[:0], labels[:0]).shape == (0, *SHAPE)
+    assert attack_named(name, "Linf")(model, images[:0], labels[:0]).shape == (0, *SHAPE)
 
 
 @norms
 @every
 def test_on_the_lattice(name: str, norm: str) -> None:
     model, images, labels = problem()
-    attack = made(name, norm, lattice=True)
+    attack = attack_named(name, norm, lattice=True)
     assert attack.lattice
-    found = attack(model, images, labels)
-    levels = found.double() * 255
+    adversarial = attack(model, images, labels)
+    levels = adversarial.double() * 255
     assert ((levels - levels.round()).abs() < 1e-4).all()
-    assert (found == levels.round().float() / 255).all(), "exactly what a saved picture gives back"
-    assert ThreatModel(norm, EPS[norm]).contains(found, images).all()
+    assert (adversarial == levels.round().float() / 255).all(), "exactly what a saved picture gives back"
+    assert ThreatModel(norm, EPS[norm]).contains(adversarial, images).all()
     if name in OWN_ATTACKS:
-        assert not torch.equal(found, images)
+        assert not torch.equal(adversarial, images)
 
 
 @norms
@@ -85,19 +85,19 @@ def test_on_the_lattice(name: str, norm: str) -> None:
 def test_an_image_does_not_depend_on_its_batch(name: str, norm: str) -> None:
     model, images, labels = problem()
     model, images = model.double(), images.double()
-    whole = made(name, norm, seed=3)(model, images, labels)
-    parts = made(name, norm, seed=3, batch_size=2)(model, images, labels)
+    whole = attack_named(name, norm, seed=3)(model, images, labels)
+    parts = attack_named(name, norm, seed=3, batch_size=2)(model, images, labels)
     torch.testing.assert_close(parts, whole, rtol=0, atol=1e-9)
     chosen = torch.tensor([5, 0, 3])
-    alone = made(name, norm, seed=3)(model, images[chosen], labels[chosen], numbers=chosen.tolist())
-    torch.testing.assert_close(alone, whole[chosen], rtol=0, atol=1e-9)
+    few = attack_named(name, norm, seed=3)(model, images[chosen], labels[chosen], numbers=chosen.tolist())
+    torch.testing.assert_close(few, whole[chosen], rtol=0, atol=1e-9)
 
 
 @own
-def test_it_fools_somebody(name: str) -> None:
+def test_it_fools_some_images(name: str) -> None:
     model, images, labels = problem(20)
-    found = made(name, "Linf")(model, images, labels)
-    assert float(fooled(model, found, labels).float().mean()) >= 0.3
+    adversarial = attack_named(name, "Linf")(model, images, labels)
+    assert float(fooled(model, adversarial, labels).float().mean()) >= 0.3
 
 
 @pytest.mark.parametrize("keep", ["last", "best", "fooled"])
@@ -115,7 +115,7 @@ def test_one_more_restart_never_does_harm(keep: str, loss: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.ATTACKS if name not in ("match", "transfer")])
-def test_attacks_are_made_again_from_their_description(name: str) -> None:
+def test_attacks_are_rebuilt_from_their_description(name: str) -> None:
     """Guides and other networks are no plain values; all other settings are."""
     norm = "L2" if name == "cw-l2" else "Linf"
     attack = catalog.make_attack(name, norm=norm, eps=0.03, seed=7)

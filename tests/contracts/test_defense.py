@@ -475,7 +475,7 @@ def test_a_decision_can_be_indexed_and_made_plain() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_a_missing_device_is_one_sentence_in_fits_and_trainings_too() -> None:
     from alu.data import Dataset
-    from alu.training.fitting import Plan
+    from alu.fitting import Plan
     from alu.training.loop import Run, train
     from alu.training.objectives import Classification
     from alu.training.settings import Settings

@@ -83,8 +83,8 @@ def test_parameters_and_modes_are_left_alone(name: str) -> None:
 def test_train_mode_does_not_change_the_answer(name: str) -> None:
     images = images_like(3, SHAPE)
     purifier = PURIFIERS[name](SHAPE).eval()
-    calm = purifier(images)
-    assert torch.equal(purifier.train()(images), calm)
+    in_eval_mode = purifier(images)
+    assert torch.equal(purifier.train()(images), in_eval_mode)
 
 
 @every
@@ -136,13 +136,14 @@ def test_the_reconstruction_is_the_output_before_any_step(name: str) -> None:
             purifier.purify(images_like(1, SHAPE), reconstruct=True)
         return
     images = images_like(3, SHAPE)
-    quiet = purifier.purify(images, reconstruct=True).reconstruction
+    plain = purifier.purify(images, reconstruct=True).reconstruction
     with torch.no_grad():
-        assert torch.equal(quiet, purifier.reconstruct(images).clamp(0, 1))
+        assert torch.equal(plain, purifier.reconstruct(images).clamp(0, 1))
     for grad_mode in ("bpda", "surrogate", "unrolled", "implicit"):
-        loud = purifier.purify(images.clone().requires_grad_(True), grad_mode, reconstruct=True).reconstruction
-        torch.testing.assert_close(loud.detach(), quiet, rtol=0, atol=1e-6)
-        assert loud.requires_grad, "an attacker of the reconstruction reading needs its gradient"
+        attacked = images.clone().requires_grad_(True)
+        differentiable = purifier.purify(attacked, grad_mode, reconstruct=True).reconstruction
+        torch.testing.assert_close(differentiable.detach(), plain, rtol=0, atol=1e-6)
+        assert differentiable.requires_grad, "an attacker of the reconstruction reading needs its gradient"
 
 
 @every

@@ -17,7 +17,7 @@ import pytest
 
 SERVER = """
 import gc, json, os, sys
-import torch, alu.defense, alu.data, alu.training.fitting, rich.table, rich.console, rich.progress
+import torch, alu.defense, alu.data, alu.fitting, rich.table, rich.console, rich.progress
 from alu.cli import main
 
 gc.freeze()

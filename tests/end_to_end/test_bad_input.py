@@ -92,6 +92,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.fromarray(stripes(0, (18, 16), 3, 0)).save(folder / "sizes" / "lying" / "big.png")
     (folder / "theirs").mkdir()
     (folder / "theirs" / "thesis.txt").write_text("years of work")
+    (folder / "theirs" / "result.json").write_text('{"their": "measurements"}')
     (folder / "script.py").write_text("import sys\nsys.exit('usage: script')\n")
     (folder / "torn.py").write_text("def build(:\n")
     write_npz(folder / "nan.npz", float("nan"))
@@ -138,7 +139,7 @@ CASES = {
     "one class in npz": (fit(data="single.npz"), "single.npz has one class only"),
     "too few images": (fit(data="few"), "about 127 pictures in all, or allow more false alarms: --false-alarm 0.143"),
     "classes of the classifier": (fit(data="three"), "2 classes, but three has 3: lying, standing, tiles."),
-    "pickle as VAE": (fit(purifier="evil.safetensors"), "not a whole safetensors file"),
+    "pickle as VAE": (fit(purifier="evil.safetensors"), "not a complete safetensors file"),
     "pickle as VAE without card": (fit(purifier="bare.safetensors"), "no card bare.json"),
     "missing VAE": (fit(purifier="no.safetensors"), "no.safetensors does not exist"),
     "out not ours": (fit(out="theirs"), "theirs is already there and was not written by alu"),
@@ -148,6 +149,16 @@ CASES = {
     "picture over a picture": (("data", "pics", "--show", "pics/lying/000.png"), "is already there"),
     "no training images": (fit(data="cifar10-sample", purifier="pca"), "cifar10-sample has no train images, only"),
     "demo over a file": (("demo", "--out", "own.py"), "own.py is no folder that you may write to"),
+    "demo over a result": (("demo", "--out", "theirs"), "theirs/result.json is already there and is not the numbers"),
+    "answers over notes": (
+        ("predict", "d", "pics", "--format", "csv", "--out", "theirs/thesis.txt"),
+        "theirs/thesis.txt is already there and is not a table of alu predict",
+    ),
+    "attacked images in the data": (
+        ("attack", "own:build", "--data", "pics", "--out", "pics/attacked"),
+        "--out pics/attacked lies in --data pics, where it would be taken for a class",
+    ),
+    "no archive": (("data", "cifar100", "--root", "own.py"), "(file could not be opened successfully): it is damaged"),
     "module as a path": (fit(classifier="own.py:build"), "written with dots, not as a path: own:build"),
     "checkpoint in out": (fit(checkpoint="new/defense/kept"), "lies in --out"),
     "unknown device": (fit(device="cuba"), "no device 'cuba'"),
@@ -177,6 +188,28 @@ def test_one_sentence_and_nothing_changed(place: Path, case: str) -> None:
     assert expected in done.sentence()
     assert done.out == ""
     assert snapshot(place) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("predikt",), "No such command 'predikt'. Did you mean 'predict'? See: alu --help"),
+        (("predict", "d"), "Missing argument 'pictures'. See: alu predict --help"),
+        (("data", "--splits", "all"), "No such option: --splits"),
+        (("data", "pics", "--show"), "Option '--show' requires an argument"),
+        (("attack", "demo", "--out", "new.npz", "--n", "0"), "Invalid value for '--n'"),
+    ],
+)
+def test_a_call_that_typer_refuses_is_one_sentence_too(place: Path, words: tuple[str, ...], expected: str) -> None:
+    done = alu(place, *words)
+    assert expected in done.sentence()
+    assert (done.code, done.out) == (2, "")
+
+
+def test_alu_alone_shows_its_help(place: Path) -> None:
+    done = alu(place)
+    assert done.code == 2
+    assert "Usage: alu [OPTIONS] COMMAND" in done.err
 
 
 def test_probabilities_are_warned_about_in_one_line(place: Path, tmp_path: Path) -> None:

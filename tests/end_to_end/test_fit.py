@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from alu import models
+from alu import Defense, data, models
 from alu.evaluation.harmless import HARMLESS
+from alu.fitting import fit
 from alu.training.recipes import seeded
 from tests.end_to_end.command import alu, fresh, snapshot
 from tests.end_to_end.own_classifier import write_classifier, write_pictures
@@ -67,6 +70,22 @@ def test_any_kind_of_pictures(
     answers = alu(tmp_path, "predict", "defense", *two, "--trust", "--format", "jsonl")
     assert answers.code == 0
     assert [json.loads(line)["file"] for line in answers.out.splitlines()] == list(two)
+
+
+@pytest.mark.filterwarnings("ignore:Harmless changes cost|This defence notices:alu.check.AluWarning")
+def test_python_fits_the_same_defence(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert alu(place, "fit", *OWN, "--out", tmp_path / "defense", "--purifier", "pca", "--force").code == 0
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    saved = Defense.load(tmp_path / "defense", trust=True)
+    monkeypatch.delitem(sys.modules, "own")
+    pictures = data.folder(place / "pics")
+    for images, labels in ((pictures, None), (pictures.images, pictures.labels)):
+        fitted = fit(saved.classifier, images, labels, purifier="pca", false_alarm=0.05, force=True)
+        here, there = (one.decide(pictures.images) for one in (fitted, saved))
+        assert torch.equal(here.label, there.label)
+        if labels is None:  # tensors have no name, and PCA sees them in another order
+            assert torch.equal(here.p_value, there.p_value)
 
 
 def test_a_vae_from_a_file_and_every_rule(place: Path, tmp_path: Path) -> None:

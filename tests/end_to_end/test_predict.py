@@ -124,6 +124,7 @@ def test_out_is_written_whole(place: Path, tmp_path: Path) -> None:
     assert (done.code, done.out, done.err) == (0, "", ALL_READ)
     assert (tmp_path / "new" / "answers.csv").read_text() == alu(place, *words).out
     assert sorted(snapshot(tmp_path)) == ["new", "new/answers.csv"]
+    assert alu(place, *words, "--out", tmp_path / "new" / "answers.csv").code == 0, "its own file is replaced"
 
 
 def test_trust(place: Path) -> None:

@@ -98,11 +98,11 @@ CASES = {
     "shard twice": (("merge", "shard0.json", "shard0.json", "--out", "new.json"), "they share images"),
     "other version": (
         ("merge", "shard0.json", "other.json", "shard2.json", "--out", "new.json"),
-        "different versions (alu 0.1.0, 9.9.9)",
+        "differ in the version of alu (0.1.0 and 9.9.9)",
     ),
     "whole and shard": (
         ("merge", "result.json", "shard1.json", "--out", "new.json"),
-        "one is of 1 shards, another of 3",
+        "differ in the number of shards (1 and 3)",
     ),
     "result below a file": (
         ("merge", *(f"shard{index}.json" for index in range(3)), "--out", "card.json/new.json"),

@@ -26,6 +26,6 @@ def test_nearer_under_both_attacks_or_under_one() -> None:
 def test_distances_and_cosines_are_drawn_as_they_were_measured() -> None:
     charts, table = convergence.view(results({Key(Column.PGD_ON_F): by(0.01)}))
     found = points(charts)
-    assert found["pgd-20 on f: to clean image/200"] == "0.01"
+    assert found["to clean image/200"] == "0.01"
     assert found["cosine, pgd-20 on f/0"] == "0.5"
     assert rows(table)["200"][0].startswith("0.0100 ")

@@ -60,8 +60,8 @@ def test_columns_know_their_attack() -> None:
     assert [column.heading for column in Column] == [
         "clean", "PGD-20 on f", "PGD-20 on f(D(E))", "AutoAttack on f", "AutoAttack on f(D(E))",
     ]  # fmt: skip
-    assert (Column.AUTOATTACK_ON_VAE.attack, Column.AUTOATTACK_ON_VAE.through_vae) == ("autoattack", True)
-    assert not Column.PGD_ON_F.through_vae
+    assert (Column.AUTOATTACK_ON_VAE.attack, Column.AUTOATTACK_ON_VAE.through) == ("autoattack", True)
+    assert not Column.PGD_ON_F.through
 
 
 def test_what_is_not_there_says_why() -> None:

@@ -17,8 +17,7 @@ from alu.paper.store import ALU_READINGS, Column, Reading, digits
 from alu.paper.workbench import ImageSet, Workbench, rule_answers
 from alu.purifiers import LatentVAE
 from alu.storage import write_json
-from tests.toys import Toy, toy_data
-from tests.unit.test_random_defences import sampled
+from tests.toys import Toy, sampled, toy_data
 
 SYSTEM = System("cifar10-standard", "cifar10-vae@2")
 

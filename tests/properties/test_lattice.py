@@ -1,4 +1,4 @@
-"""The 8-bit lattice: whatever was found, what is returned can be saved as a picture and is still allowed."""
+"""The 8-bit lattice: adversarial images that can be saved as pictures and are still allowed."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ THREATS = [
 def test_whole_levels_inside_ball_and_box(threat: ThreatModel, dtype: torch.dtype) -> None:
     for seed in range(5):
         origin = pictures(6, seed).to(dtype)
-        found = nearby(origin, threat, seed)
-        rounded = to_lattice(found, origin, threat)
+        moved = nearby(origin, threat, seed)
+        rounded = to_lattice(moved, origin, threat)
         levels = rounded.double() * 255
         assert (levels - levels.round()).abs().max() < 1e-4
         assert on_lattice(rounded).all()
         assert threat.contains(rounded, origin, 1e-7).all()
-        assert ((rounded - found).abs() <= 1 / 255 + 1e-6).all(), "never more than one level away"
+        assert ((rounded - moved).abs() <= 1 / 255 + 1e-6).all(), "never more than one level away"
 
 
 @pytest.mark.parametrize("eps", [8 / 255, 3 / 255])
@@ -52,8 +52,8 @@ def test_a_whole_number_of_levels_loses_nothing(eps: float) -> None:
     origin = 0.25 + pictures(4, 9) / 2
     origin = (origin * 255).round() / 255
     threat = ThreatModel("Linf", eps)
-    found = threat.project(origin + nearby(origin, threat, 1).sub(origin).sign(), origin)
-    torch.testing.assert_close(to_lattice(found, origin, threat), found, rtol=0, atol=1e-6)
+    moved = threat.project(origin + nearby(origin, threat, 1).sub(origin).sign(), origin)
+    torch.testing.assert_close(to_lattice(moved, origin, threat), moved, rtol=0, atol=1e-6)
 
 
 def test_little_of_the_length_is_lost_in_l2() -> None:

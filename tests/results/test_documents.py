@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from tools.write_documents import documents
+from tools.write_documents import GALLERY, documents
 
 from alu import models
 from alu.paper import EXPERIMENTS, bpda, table1, table2, table3, threats
 from alu.paper.store import Adaptive, Reading, Results, ones, read
 from tests.conftest import ROOT
 
+GENERATED = [
+    "README.md", "docs/claims.md", "docs/table2.svg", "docs/zoo.md", "results/paper.html",
+    *(f"docs/gallery/{name}.svg" for name in GALLERY),
+]  # fmt: skip
 FILES = sorted((ROOT / "results").glob("*.json"))
 
 
@@ -19,9 +25,7 @@ def wanted() -> dict[str, str]:
     return documents(ROOT)
 
 
-@pytest.mark.parametrize(
-    "path", ["README.md", "docs/claims.md", "docs/table2.svg", "docs/zoo.md", "results/paper.html"]
-)
+@pytest.mark.parametrize("path", GENERATED)
 def test_generated_text_is_up_to_date(path: str, wanted: dict[str, str]) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == wanted[path], (
         f"{path} disagrees with results/. Run: python tools/write_documents.py"
@@ -29,7 +33,14 @@ def test_generated_text_is_up_to_date(path: str, wanted: dict[str, str]) -> None
 
 
 def test_every_generated_text_is_tested(wanted: dict[str, str]) -> None:
-    assert sorted(wanted) == ["README.md", "docs/claims.md", "docs/table2.svg", "docs/zoo.md", "results/paper.html"]
+    assert sorted(wanted) == sorted(GENERATED)
+
+
+def test_the_gallery_shows_every_picture_of_its_folder() -> None:
+    shown = re.findall(r"\(gallery/([^)]+)\)", (ROOT / "docs/gallery.md").read_text(encoding="utf-8"))
+    files = {path.name: path.stat().st_size for path in (ROOT / "docs/gallery").iterdir()}
+    assert sorted(shown) == sorted(files)
+    assert max(files.values()) < 100_000
 
 
 def test_every_experiment_has_its_file_in_its_full_form() -> None:

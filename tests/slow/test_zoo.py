@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.publish import Measured, measure_of, measure_pca
 
 from alu import data, models
-from alu.training.measures import Measured, measure_pca
-from alu.training.publish import measure_of
 from alu.training.recipes import recipe
 from tests.conftest import SHARED, use_all_cores
 from tests.golden.test_zoo import broken_promises

@@ -1,11 +1,17 @@
-"""The commands and flags are a promise: a change here is a change for users."""
+"""The commands and flags are a promise: a change here is a change for users. And what all commands share."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from rich.progress import Progress
 from typer.main import get_command
 
+import alu.data
 from alu.cli import app, as_options
+from alu.cli.running import MOST_BARS, _make_room
 
 PROMISED = {
     "attack": [
@@ -68,8 +74,30 @@ def test_every_command_says_what_it_does() -> None:
         ("Give root= its path, or size= to scale.", "Give --root its path, or --size to scale."),
         ("Choose one of them with root=.", "Choose one of them with --root."),
         ("size=5000: expected from 1 to 4096.", "size=5000: expected from 1 to 4096."),
+        ("Allow more: false_alarm=0.02.", "Allow more: --false-alarm 0.02."),
+        ("max_minutes=7.5, (size=) or epochs=; x", "--max-minutes 7.5, (--size) or --epochs; x"),
+        ('try purifier="vae", it', "try --purifier vae, it"),
+        ("such as --set epochs=3.", "such as --set epochs=3."),
         ("PGD(targeted=True) and its_size= x", "PGD(targeted=True) and its_size= x"),
     ],
 )
 def test_advice_of_the_library_is_given_in_options(library: str, command: str) -> None:
     assert as_options(library) == command
+
+
+def test_the_library_that_reads_data_does_not_speak_of_options() -> None:
+    options = {word for words in PROMISED.values() for word in words if word.startswith("--")}
+    for path in Path(alu.data.__file__).parent.glob("*.py"):
+        assert not options & set(re.findall(r"--[a-z-]+", path.read_text())), path.name
+
+
+def test_done_bars_make_room_and_others_stay() -> None:
+    bar = Progress()
+    tasks = {"still going": bar.add_task("still going", total=10)}
+    for number in range(40):
+        _make_room(bar, tasks)
+        tasks[str(number)] = bar.add_task(str(number), total=1)
+        bar.update(tasks[str(number)], completed=1)
+    assert len(bar.tasks) <= MOST_BARS
+    assert "still going" in tasks
+    assert "39" in tasks

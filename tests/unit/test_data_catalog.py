@@ -126,6 +126,13 @@ def test_a_folder_is_described_and_shown(arrays: Path) -> None:
     assert torch.equal(torch.tensor(first), pixels[0, :, 0, 0])
 
 
+def test_square_brackets_in_names_are_shown_as_they_are(arrays: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(arrays)
+    Path("[").mkdir()
+    Path("own").rename("[/b]")  # which rich would read as the end of bold text
+    assert "[/b]" in run("[/b]", "--split", "all").splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [

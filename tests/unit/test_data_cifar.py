@@ -178,12 +178,7 @@ def test_another_number_of_images_is_refused_and_nothing_is_cached(tmp_path: Pat
 @pytest.mark.parametrize("keep", [0.3, 0.9])
 @pytest.mark.parametrize("name", ["cifar-10-binary.tar.gz", "cifar-10-binary.tar.xz", "cifar-10-binary.tar"])
 def test_a_truncated_archive_is_one_sentence(name: str, keep: float, tmp_path: Path) -> None:
-    path = tmp_path / name
-    with tarfile.open(path, {"gz": "w:gz", "xz": "w:xz", "tar": "w:"}[name.rsplit(".", 1)[1]]) as archive:
-        for member_name, content in binary_layout().items():
-            member = tarfile.TarInfo(member_name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
+    path = write_tar(tmp_path / name, binary_layout())
     path.write_bytes(path.read_bytes()[: int(keep * len(b"".join(binary_layout().values())))])
     with pytest.raises(DataError, match=r"cannot be read to its end|lacks"):
         alu.data.cifar10("test", root=path)
@@ -236,12 +231,12 @@ def test_code_in_a_pickle_is_refused_and_not_run(protocol: int, tmp_path: Path) 
 )
 def test_a_damaged_pickle_is_one_sentence(content: bytes, match: str) -> None:
     with pytest.raises(DataError, match=match):
-        read_pickled(content, "test_batch")
+        read_pickled(content, "test_batch", "labels")
 
 
 def test_a_pickle_that_refers_outside_is_refused() -> None:
     with pytest.raises(UntrustedError, match="outside object"):
-        read_pickled(b"\x80\x02U\x01aQ.", "batch")
+        read_pickled(b"\x80\x02U\x01aQ.", "batch", "labels")
 
 
 def cifar100_files(kind: str) -> Files:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from tools.make_sample import SIZES, choose, make_sample
 
 import alu.data
 from alu.data import cifar
 from alu.data.cache import cached_copies
 from alu.data.cifar import held_out_positions
-from alu.data.make_sample import SIZES, choose, make_sample
 from alu.errors import DataError, UsageError
 
 

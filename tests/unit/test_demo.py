@@ -1,40 +1,60 @@
-"""The demo's numbers are those of `Defense.evidence`: nothing is computed on a second path."""
+"""The demo's rows are those of bundled defences: nothing is computed on a second path."""
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch import Tensor
 
-from alu.defense import Defense
-from alu.demo import gather
-from alu.detectors import LogitShift
-from alu.purifiers import Blur, LatentVAE
-from tests.contracts.parts import LinearClassifier, images_like, small_vae
+import alu
+from alu import demo
+from alu.decision import Decision
+from alu.loading import load_bundled_defense
+from alu.progress import silent
 
-SHAPE = (3, 16, 16)
-
-
-def test_each_defence_has_its_own_evidence_in_batches() -> None:
-    classifier, vae = LinearClassifier(SHAPE, 5), LatentVAE(small_vae(SHAPE), steps=2)
-    defenses = {
-        "purified": Defense(classifier, vae, LogitShift(), "purified"),
-        "input": Defense(classifier, vae, LogitShift(), "alu", "input"),
-        "reconstruction": Defense(classifier, vae, LogitShift(), "alu", "reconstruction"),
-        "blur": Defense(classifier, Blur(1.0), LogitShift(), "alu", "input"),
-    }
-    images = images_like(7, SHAPE)
-    progress: list[tuple[int, int]] = []
-    gathered = gather(defenses, images, lambda done, total: progress.append((done, total)), batch_size=4)
-    for name, defense in defenses.items():
-        with torch.no_grad():
-            own = defense.evidence(images)
-        for field in ("images", "purified", "pre_logits", "post_logits"):
-            torch.testing.assert_close(getattr(gathered[name], field), getattr(own, field), rtol=0, atol=1e-5)
-    assert gathered["purified"] is gathered["input"], "they differ in their rule alone"
-    assert progress == [(done, 21) for done in (4, 7, 11, 14, 18, 21)]
+N = 6
 
 
-def test_another_classifier_has_evidence_of_its_own() -> None:
-    purifier = Blur(1.0)
-    defenses = {name: Defense(LinearClassifier(SHAPE, 5), purifier, rule="purified") for name in ("one", "two")}
-    gathered = gather(defenses, images_like(3, SHAPE), lambda *_: None)
-    assert gathered["one"] is not gathered["two"]
+@pytest.fixture(scope="module")
+def defense() -> alu.Defense:
+    return load_bundled_defense("demo-pca")
+
+
+@pytest.fixture(scope="module")
+def result(defense: alu.Defense) -> demo.DemoResult:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "DEFENSES", {demo.MAIN: "demo-pca"})
+        patch.setattr(demo, "load_bundled_defense", lambda name, _: {"demo-pca": defense}[name])
+        return demo.run_demo(N)
+
+
+@pytest.fixture(scope="module")
+def decisions(defense: alu.Defense) -> dict[str, Decision]:
+    """What the same defence decides on the same images."""
+    test = alu.data.sample("test").draw(N, 0)
+    images = demo.attacked_images(defense, test.images, test.labels, 0, silent)
+    return {column: defense.decide(some) for column, some in images.items()}
+
+
+def bits(values: Tensor) -> list[int]:
+    return values.int().tolist()
+
+
+def test_each_row_is_what_a_defence_decides(result: demo.DemoResult, decisions: dict[str, Decision]) -> None:
+    labels = alu.data.sample("test").draw(N, 0).labels
+    bare, purified, defended = (row["columns"] for row in result.rows)
+    assert list(decisions) == list(defended)
+    for column, decision in decisions.items():
+        assert bare[column] == {"correct": bits(decision.pre_logits.argmax(1) == labels), "flagged": None}
+        assert purified[column] == {"correct": bits(decision.post_logits.argmax(1) == labels), "flagged": None}
+        assert defended[column] == {"correct": bits(decision.label == labels), "flagged": bits(decision.flagged)}
+        torch.testing.assert_close(torch.tensor(result.scores[column]), decision.score.float(), rtol=0, atol=1e-3)
+    assert result.setting["calibration images"] == len(alu.data.sample("calibration"))
+
+
+def test_examples_show_the_attacked_image(result: demo.DemoResult, decisions: dict[str, Decision]) -> None:
+    clean, attacked, decoy = result.examples[:3]
+    assert [one["column"] for one in (clean, attacked, decoy)] == ["clean", "pgd", "decoy"]
+    assert clean["adversarial"] == clean["clean"] == attacked["clean"]
+    assert attacked["adversarial"] != attacked["clean"]
+    assert attacked["answer"] == int(decisions["pgd"].label[0])

@@ -111,6 +111,7 @@ def _undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @every
+@pytest.mark.filterwarnings("ignore:Harmless changes cost:alu.check.AluWarning")  # a fit on few images
 @pytest.mark.usefixtures("_undone")
 def test_snippets_run(page: Path) -> None:
     namespace: dict[str, object] = {"__name__": f"snippets of {page.name}"}

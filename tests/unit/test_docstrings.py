@@ -31,7 +31,7 @@ def public_names() -> dict[str, Any]:
     for place in MODULES:
         module = import_module(place)
         things |= {f"{place}.{name}": getattr(module, name) for name in module.__all__}
-    for name in ("Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "load"):
+    for name in ("Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "fit", "load"):
         things[f"alu.{name}"] = getattr(alu, name)
     things |= {f"alu.Defense.{name}": getattr(Defense, name) for name in vars(Defense) if not name.startswith("_")}
     return {name: thing for name, thing in things.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
@@ -157,6 +157,7 @@ def run_examples(text: str, namespace: dict[str, Any], name: str) -> tuple[int, 
 
 
 @every
+@pytest.mark.filterwarnings("ignore:Harmless changes cost:alu.check.AluWarning")  # a fit on few images
 def test_its_examples_run(name: str, namespace: dict[str, Any]) -> None:
     lines, report = run_examples(PUBLIC[name].__doc__ or "", namespace, name)
     assert report == ""

@@ -15,7 +15,7 @@ from alu.attacks import PGD
 from alu.attacks.base import Attack
 from alu.errors import StorageError
 from alu.evaluation import metrics
-from alu.evaluation.cascade import Work, differences, differences_from
+from alu.evaluation.cascade import differences, differences_from, open_folder
 from alu.evaluation.evaluate import evaluate, prepare
 from alu.evaluation.result import Result
 from alu.evaluation.suite import Entry
@@ -78,12 +78,12 @@ def test_every_setting_that_differs_is_named(changes: dict[str, Any], says: list
 
 def test_a_folder_of_an_older_version_is_refused_without_a_traceback(tmp_path: Path) -> None:
     old = {name: value for name, value in FACTS.items() if name not in ("n", "threat model")}
-    Work(tmp_path, old)
+    open_folder(tmp_path, old)
     with pytest.raises(StorageError, match="n is not the same; threat model is not the same"):
-        Work(tmp_path, FACTS)
+        open_folder(tmp_path, FACTS)
     (tmp_path / "evaluation.json").write_text("[]")
     with pytest.raises(StorageError, match="subject is not the same; n is not the same"):
-        Work(tmp_path, FACTS)
+        open_folder(tmp_path, FACTS)
 
 
 class Fused(Toy):

@@ -118,11 +118,10 @@ class LastRestart(PGD):
 
 def test_an_attack_that_forgets_its_earlier_restarts_is_seen() -> None:
     data = toy_data(60)
-    settings: dict[str, Any] = {"eps": 0.04, "steps": 1, "step_size": 0.001}
-    sound, forgetful = ((lambda count, kind=kind: kind(restarts=count, **settings)) for kind in (PGD, LastRestart))
+    sound, forgetful = PGD(eps=0.16), LastRestart(eps=0.16)
     verdicts = [
-        restarts(Subject(Toy()), data.images, data.labels, makers).status
-        for makers in ([sound], [forgetful], [sound, forgetful])
+        restarts(Subject(Toy()), data.images, data.labels, attacks).status
+        for attacks in ([sound], [forgetful], [sound, forgetful])
     ]
     assert verdicts == ["passed", "failed", "failed"]
     # In a whole evaluation it is the attack given by the user that is asked.

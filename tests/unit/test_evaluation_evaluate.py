@@ -158,7 +158,7 @@ def test_settings_out_of_range() -> None:
     for words, says in (({"suite": "adaptiv"}, "Did you mean adaptive"), ({"budget": "fast"}, "There is no budget")):
         with pytest.raises(UsageError, match=says):
             evaluate(toy_defense(), toy_data(2), THREAT, **words)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="2 images are 1 blocks of 50, too few for 2 shards"):
+    with pytest.raises(UsageError, match="2 images make 1 blocks of 50, too few for 2 shards"):
         evaluate(toy_defense(), toy_data(2), THREAT, shard=(0, 2))
     with pytest.raises(UsageError, match=r"shard=\(i, n\) with i from 0 to n - 1; it was given \(2, 2\)"):
         evaluate(toy_defense(), toy_data(2), THREAT, shard=(2, 2))
@@ -240,7 +240,7 @@ def test_bad_tensors_are_one_sentence(arguments: tuple[Tensor, ...], says: str) 
 
 
 def test_a_dataset_has_labels_and_names_of_its_own() -> None:
-    with pytest.raises(UsageError, match="takes labels and class names from the Dataset"):
+    with pytest.raises(UsageError, match="holds its own labels and class names. Leave out labels and classes"):
         evaluate(Toy(), toy_data(2), THREAT, classes=list("abcde"))  # type: ignore[call-overload]
 
 

@@ -27,24 +27,6 @@ def test_shards_merged_equal_one_run(tmp_path: Path, count: int, n: int, rule: s
     assert merge(parts).as_json() == whole.as_json()
 
 
-def test_counts_of_shards_are_added() -> None:
-    whole = results.result(40)
-    first, second = results.part(whole, 0, 2), results.part(whole, 1, 2)
-    second.curves = {"eps": [{**row, "right": 1, "n": 10} for row in first.curves["eps"]]}
-    second.detection["harmless"] = [
-        {**row, "bare": 6, "purified": 7, "right": 5, "flagged": 2, "n": 10} for row in first.detection["harmless"][1:2]
-    ]
-    made = merge([first, second])
-    assert [(row["right"], row["n"]) for row in made.curves["eps"]] == [(21, 42), (10, 42), (5, 42), (2, 42), (1, 42)]
-    assert made.curves["steps"] == whole.curves["steps"]
-    assert made.detection["harmless"][1] == {
-        "change": "JPEG, quality 90", "moderate": True, "bare": 51, "purified": 49, "right": 45, "flagged": 5,
-        "rejected": 0, "n": 60,
-    }  # fmt: skip
-    assert [made.detection["harmless"][at] for at in (0, 2)] == [whole.detection["harmless"][at] for at in (0, 2)]
-    assert first.detection["harmless"][1]["flagged"] == 3  # the shards themselves stay as they were
-
-
 def test_what_one_shard_lacks_the_whole_lacks() -> None:
     whole = results.result(40)
     first, second = results.part(whole, 0, 2), results.part(whole, 1, 2)
@@ -55,12 +37,12 @@ def test_what_one_shard_lacks_the_whole_lacks() -> None:
     )
     second.attacks[2].notes = ["left-the-ball: far away"]
     second.provenance = {**second.provenance, "processor": "another CPU, 4 cores"}
-    made = merge([first, second])
-    assert made.unmet == ["no attack without gradients"]
-    assert made.attacks[3].failed == "no memory"
-    assert not made.attacks[0].whole
-    assert {item.id: item.status for item in made.diagnostics}["left-the-ball"] == "failed"
-    assert made.provenance["processor"] == "a CPU, 2 cores; another CPU, 4 cores"
+    merged = merge([first, second])
+    assert merged.unmet == ["no attack without gradients"]
+    assert merged.attacks[3].failed == "no memory"
+    assert not merged.attacks[0].whole
+    assert {item.id: item.status for item in merged.diagnostics}["left-the-ball"] == "failed"
+    assert merged.provenance["processor"] == "a CPU, 2 cores; another CPU, 4 cores"
 
 
 def change(field: str, value: Any) -> Callable[[Result], None]:
@@ -68,20 +50,29 @@ def change(field: str, value: Any) -> Callable[[Result], None]:
 
 
 STRANGERS: dict[str, tuple[Callable[[Result], Any], str]] = {
-    "subject": (change("subject", {"name": "other"}), "their subject differs"),
-    "images": (change("dataset", {"name": "cifar100"}), "their dataset differs"),
-    "threat model": (change("threat", {"norm": "L2", "eps": 0.5}), "their threat differs"),
-    "suite": (change("suite", "paper"), "their suite differs"),
-    "budget": (change("budget", "full"), "their budget differs"),
-    "version": (lambda result: result.provenance.update(alu="0.2.0"), r"different versions \(alu 0.1.0, 0.2.0\)"),
-    "commit": (lambda result: result.provenance.update(commit="abc"), "different versions"),
-    "torch": (lambda result: result.provenance.update(torch="2.0.0"), "different versions"),
-    "seed": (lambda result: result.provenance.update(seed=1), "their seeds are 0 and 1"),
-    "attacks": (lambda result: result.attacks.pop(), "their attacks differ"),
-    "settings": (lambda result: result.attacks[0].settings.update(steps=7), "their attacks differ"),
-    "no bare suite": (change("bare", None), "only some hold the attacks on the bare classifier"),
-    "bare suite": (lambda result: result.bare.attacks.pop(), "their attacks differ"),
-    "shards": (change("shard", [1, 3]), "one is of 2 shards, another of 3"),
+    "subject": (change("subject", {"name": "other"}), "they differ in what was evaluated."),
+    "images": (change("dataset", {"name": "cifar100"}), "they differ in the data set."),
+    "threat model": (change("threat", {"norm": "L2", "eps": 0.5}), "they differ in the threat model."),
+    "suite": (change("suite", "paper"), r"they differ in the suite \(adaptive and paper\)"),
+    "budget": (change("budget", "full"), r"they differ in the budget \(quick and full\)"),
+    "version": (
+        lambda result: result.provenance.update(alu="0.2.0"),
+        r"they differ in the version of alu \(0.1.0 and 0.2.0\)",
+    ),
+    "commit": (
+        lambda result: result.provenance.update(commit="abc"),
+        r"they differ in the commit of alu \(0123456789ab and abc\)",
+    ),
+    "torch": (
+        lambda result: result.provenance.update(torch="2.0.0"),
+        r"they differ in the version of torch \(2.13.0 and 2.0.0\)",
+    ),
+    "seed": (lambda result: result.provenance.update(seed=1), r"they differ in the seed \(0 and 1\)"),
+    "attacks": (lambda result: result.attacks.pop(), "they differ in the attacks."),
+    "settings": (lambda result: result.attacks[0].settings.update(steps=7), "they differ in the attacks."),
+    "no bare suite": (change("bare", None), "they differ in the attacks on the bare classifier."),
+    "bare suite": (lambda result: result.bare.attacks.pop(), "they differ in the attacks on the bare classifier."),
+    "shards": (change("shard", [1, 3]), r"they differ in the number of shards \(2 and 3\)"),
     "twice": (change("numbers", results.part(results.result(40), 0, 2).numbers), "they share images"),
 }
 

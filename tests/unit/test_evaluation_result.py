@@ -112,7 +112,7 @@ def test_files_of_another_format_or_another_command_are_refused(tmp_path: Path) 
     write_checked(tmp_path / "new.json", {"format": 7})
     with pytest.raises(StorageError, match=r"is not a result of alu evaluate \(format 1\). Evaluate again"):
         Result.load(tmp_path / "new.json")
-    with pytest.raises(StorageError, match="is a result of alu reproduce, whose page is .*paper.html"):
+    with pytest.raises(StorageError, match="is a result of alu reproduce; its page is .*paper.html"):
         Result.load(ROOT / "results" / "table2.json")
 
 

@@ -10,12 +10,12 @@ import torch
 import alu
 from alu import models
 from alu.errors import UsageError
-from alu.loading import READINGS, bundled_defense_named, defense_names, load_purifier
+from alu.loading import READINGS, bundled_defenses, load_purifier
 
 
 def test_every_offered_name_means_something_and_is_offered_once() -> None:
-    names = defense_names()
-    assert len(names) == len(set(names))
+    names = bundled_defenses()
+    assert len(set(names.values())) == len(names) - 7, "the demo's defences have a second name"
     assert {"demo", "demo-pca-abstain", "cifar10-unified+vae", "cifar10-unified+vae-reconstruction"} <= set(names)
 
 
@@ -24,21 +24,22 @@ def test_every_offered_name_means_something_and_is_offered_once() -> None:
     [("cifar10-unified+pca-purified", "purified", "PCA"), ("cifar10-unified+pca", "input", "PCA")],
 )
 def test_a_classifier_behind_a_purifier(name: str, reading: str, purifier: str) -> None:
-    made = bundled_defense_named(name)
-    assert made is not None
-    assert (made.rule, made.reference) == READINGS[reading]
-    assert type(made.purifier).__name__ == purifier
+    defense = alu.load(name)
+    assert isinstance(defense, alu.Defense)
+    assert (defense.rule, defense.reference) == READINGS[reading]
+    assert type(defense.purifier).__name__ == purifier
     wanted = models.load("cifar10-unified").state_dict()
-    assert all(bool((value == wanted[key]).all()) for key, value in made.classifier.state_dict().items())
+    assert all(bool((value == wanted[key]).all()) for key, value in defense.classifier.state_dict().items())
 
 
 @pytest.mark.parametrize(
     "name",
-    ["cifar10-unified", "cifar10-unified+pca-reconstruction", "nobody+vae", "cifar10-unified+", "+vae"],
+    ["cifar10-unified+pca-reconstruction", "cifar10-asymmetric+vae", "nobody+vae", "cifar10-unified+", "+vae"],
 )
 def test_other_names_mean_nothing(name: str) -> None:
-    assert bundled_defense_named(name) is None
-    assert name not in defense_names()
+    assert name not in bundled_defenses()
+    with pytest.raises(UsageError, match="Unknown model or defence"):
+        alu.load(name)
 
 
 def test_load_finds_defences_classifiers_folders_and_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +68,9 @@ def test_load_finds_defences_classifiers_folders_and_functions(tmp_path: Path, m
     ],
 )  # fmt: skip
 def test_purifiers_by_name(name: str, kind: str, setting: dict[str, float]) -> None:
-    made = load_purifier(name)
-    assert type(made).__name__ == kind
-    assert {key: getattr(made, key) for key in setting} == setting
+    purifier = load_purifier(name)
+    assert type(purifier).__name__ == kind
+    assert {key: getattr(purifier, key) for key in setting} == setting
 
 
 def test_a_purifier_that_follows_a_classifier_asks_for_it() -> None:

@@ -8,21 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from tools import publish
+from tools.publish import Measured
 from torch import Tensor, nn
 
 from alu import data, models
 from alu.errors import UsageError
 from alu.storage import read_json, write_json
-from alu.training import measures, publish
-from alu.training.adversarial import AdversarialTraining
 from alu.training.checkpoint import Progress, save_checkpoint
 from alu.training.loop import Run
-from alu.training.measures import Measured
 from alu.training.recipes import RECIPES, recipe, seeded
-from alu.training.settings import Settings
 from tests.contracts.parts import images_like
-from tests.toys import Toy, toy_data
-from tests.unit.test_objectives import Brightness
+from tests.toys import Brightness, Toy, toy_data
 
 
 def shades(count: int = 40) -> data.Dataset:
@@ -35,7 +32,7 @@ def shades(count: int = 40) -> data.Dataset:
 
 def test_a_classifier_is_right_on_the_share_that_it_is() -> None:
     about = Measured("shades-at", "shades", shades())
-    found = measures.robust_classifier(Brightness(), about)
+    found = publish.robust_classifier(Brightness(), about)
     assert found["clean accuracy"]["percent"] == 90.0
     assert found["clean accuracy"]["n"] == 40
     assert found["clean accuracy"]["on"] == "shades test"
@@ -43,12 +40,12 @@ def test_a_classifier_is_right_on_the_share_that_it_is() -> None:
     assert low < 90.0 < high
     # 8/255 does not reach from 0.6 to 0.5, so no attack changes an answer.
     assert [found[f"PGD-{steps}, 8/255"]["percent"] for steps in (10, 20, 50)] == [90.0] * 3
-    assert set(measures.plain_classifier(Brightness(), about)) == {"clean accuracy", "PGD-20, 8/255"}
+    assert set(publish.plain_classifier(Brightness(), about)) == {"clean accuracy", "PGD-20, 8/255"}
 
 
 def test_autoattack_counts_images_that_were_right_before() -> None:
     test = toy_data(12)
-    found = measures.robust_classifier(Toy(), Measured("toy-at", "toy", test))
+    found = publish.robust_classifier(Toy(), Measured("toy-at", "toy", test))
     hard = found["AutoAttack, 8/255"]
     assert hard["n"] == 12
     assert 0 < hard["percent"] <= min(found["PGD-50, 8/255"]["percent"], found["clean accuracy"]["percent"])
@@ -78,19 +75,19 @@ def test_denoisers_and_vaes_are_judged_by_the_clean_classifier(monkeypatch: pyte
     monkeypatch.setattr("alu.purifiers.latent.load", loaded.__getitem__)
     monkeypatch.setattr(models, "names", lambda: list(loaded))
     about = Measured("shades-unet", "shades", shades())
-    found = measures.denoiser(Inverting(), about)
+    found = publish.denoiser(Inverting(), about)
     assert [figure["percent"] for figure in found.values()] == [10.0, 10.0, 90.0]
-    seen = measures.vae(Inverting(), about)
+    seen = publish.vae(Inverting(), about)
     assert seen["shades-standard after 0 steps"]["percent"] == 10.0
     assert seen["shades-standard after 20 steps"]["percent"] == 90.0, "the steps find the image itself"
     assert seen["rmse after 0 steps"] == pytest.approx(0.2, abs=1e-4)
     assert seen["rmse after 20 steps"] < 0.06
-    unified = measures.through_vae(Brightness(), about)
+    unified = publish.through_vae(Brightness(), about)
     named = "clean accuracy through shades-vae, {} steps"
     assert [unified[named.format(steps)]["percent"] for steps in (0, 20)] == [10.0, 90.0]
     assert unified["clean accuracy on bare images"]["percent"] == 90.0
     monkeypatch.setattr(models, "names", list)
-    assert set(measures.vae(Inverting(), about)) == {"rmse after 0 steps", "rmse after 20 steps"}
+    assert set(publish.vae(Inverting(), about)) == {"rmse after 0 steps", "rmse after 20 steps"}
 
 
 def test_every_recipe_of_the_zoo_has_its_measure() -> None:
@@ -143,13 +140,6 @@ def test_a_run_is_published_only_when_it_is_whole_and_as_the_recipe_is_now(tmp_p
             publish._refuse_unfinished(made, tmp_path, facts)
     with pytest.raises(UsageError, match="another objective than the recipe cifar10-standard has now"):
         publish._refuse_unfinished(made, tmp_path, {**facts, "objective": {"name": "Trades"}})
-
-
-def test_the_number_of_held_out_images_is_the_one_that_was_measured_on(tmp_path: Path) -> None:
-    model = seeded(lambda: models.resnet18(5, width=8), 0)
-    run = Run(model, AdversarialTraining(measured_on=3), toy_data(6), toy_data(5), Settings(epochs=1), tmp_path)
-    card = read_json(publish.keep(run, "classifier", "alu train x", {"accuracy": 0.5}).with_suffix(".json"))
-    assert card["figures"]["n"] == 3
 
 
 def test_half_precision_is_exact_or_refused(tmp_path: Path) -> None:

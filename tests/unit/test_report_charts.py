@@ -83,3 +83,13 @@ def test_a_drawing_can_stand_alone() -> None:
     assert root[0].tag.endswith("style")
     assert "var(" not in text, "there is no style sheet to look colours up in"
     assert 'fill="#1c2430" stroke="#fff"' in text
+
+
+def test_a_legend_stands_above_a_drawing_of_its_own() -> None:
+    plain = dots("shares", [Dot("one", Share(1, 2), INK)])
+    root = ElementTree.fromstring(standalone(plain, [("first & best", INK), ("second", GREY)]))
+    left, top, width, height = map(int, root.attrib["viewBox"].split())
+    assert (left, width, root.attrib["width"]) == (0, 840, "840")
+    assert top + height == int(re.findall(r'viewBox="0 0 840 (\d+)"', plain)[0]), "the drawing stays where it was"
+    names = [text for text in root if text.text in ("first & best", "second")]
+    assert [top < float(text.attrib["y"]) <= 0 for text in names] == [True, True]

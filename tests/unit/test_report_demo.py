@@ -24,7 +24,7 @@ def outcomes(row: dict[str, str]) -> dict[str, Any]:
 
 def example(column: str, before: list[float], answer: int, flagged: bool) -> dict[str, Any]:
     blank = "data:image/png;base64,"
-    pictures = {"image": blank, "perturbation": blank, "purified": blank}
+    pictures = {"adversarial": blank, "perturbation": blank, "purified": blank}
     after = [float(label == answer) for label in range(3)]
     return {
         "column": column, "true": 0, "answer": answer, "flagged": flagged, "score": 1.25, "before": before,

@@ -24,7 +24,7 @@ def words(cell: Cell) -> str:
 
 def cells(table: Table) -> list[list[str]]:
     """The words of a table's rows; of a remark the label and the remark."""
-    return [[row.label.name, *([row.remark] if row.remark else map(words, row.cells))] for row in table.rows]
+    return [[row.name, *([row.remark] if row.remark else map(words, row.cells))] for row in table.rows]
 
 
 def few(result: Result, count: int) -> Result:
@@ -68,7 +68,7 @@ def test_every_row_of_an_attack_can_be_filtered_by_what_the_attacker_knows() -> 
     result = results.result(130)
     result.attacks[2].notes, result.attacks[5].answers, result.attacks[5].distance = ["a warning"], Answers(), []
     table = attacks("result-0", result)
-    assert [(row.label.name, row.label.knowledge, row.remark[:7]) for row in table.rows] == [
+    assert [(row.name, row.knowledge, row.remark[:7]) for row in table.rows] == [
         ("fgsm", "oblivious", ""),
         ("pgd-20", "oblivious", ""),
         ("surrogate pgd-20", "surrogate", ""),
@@ -84,7 +84,7 @@ def test_moderate_changes_come_first_and_losses_are_marked() -> None:
     table = harmless("result-0", results.result(40))
     rows = cells(table)
     assert [row[0] for row in rows] == ["JPEG, quality 90", "brightness +0.1", "Strong changes", "Gaussian noise 0.2"]
-    assert [row.label.name for row in table.rows if row.heading] == ["Strong changes"]
+    assert [row.name for row in table.rows if row.heading] == ["Strong changes"]
     # 45 of 50 bare, 42 purified, 40 deployed: five images, ten points.
     assert [row[3] for row in rows if len(row) > 2] == [
         "80.0 % [67.0, 88.8] 10.0 points lost", "88.0 % [76.2, 94.4]", "66.0 % [52.2, 77.6] 4.0 points lost",
@@ -92,7 +92,7 @@ def test_moderate_changes_come_first_and_losses_are_marked() -> None:
     assert [row.cells[2].kind for row in table.rows if row.cells] == ["marked", "", "marked"]
     assert rows[0][1:3] == ["90.0 % [78.6, 95.7]", "84.0 % [71.5, 91.7]"]
     assert len(rows[0]) == 5
-    assert "rejected" not in [column.title for column in table.columns]
+    assert "rejected" not in table.columns
     rejecting = cells(harmless("result-0", results.result(40, rule="abstain")))
     assert rejecting[0][4:] == [rejecting[0][4], rejecting[0][4]], "every flagged image is rejected"
 
@@ -129,11 +129,11 @@ def test_every_row_of_a_comparison_says_under_what_it_was_measured() -> None:
         for eps, budget in (("8/255", "quick"), ("2/255", "full"))
     ]
     rows: Sequence[Row] = side_by_side([first, second]).rows
-    assert [row.label.name for row in rows] == ["1. VAE + ALU", "2. VAE + ALU"]
-    assert [row.label.small for row in rows] == [[under[0]], [under[1], "INCOMPLETE"]]
-    assert [row.label.link for row in rows] == ["result-0", "result-1"]
+    assert [row.name for row in rows] == ["1. VAE + ALU", "2. VAE + ALU"]
+    assert [row.small for row in rows] == [[under[0]], [under[1], "INCOMPLETE"]]
+    assert [row.link for row in rows] == ["result-0", "result-1"]
     (pair,) = pairs([first, second]).rows
-    assert [pair.label.name, *pair.label.small] == [
+    assert [pair.name, *pair.small] == [
         "1. VAE + ALU",
         under[0],
         "against 2. VAE + ALU",

@@ -90,7 +90,7 @@ def test_without_locks_of_the_system_the_process_is_looked_up(tmp_path: Path, mo
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     plain = {"numbers": [1, 2.5, None], "names": {"a": "b"}}
     write_checked(tmp_path / "file.json", plain)
-    assert read_checked(tmp_path / "file.json", "a file") == plain
+    assert read_checked(tmp_path / "file.json", "a file", "Copy it.") == plain
 
 
 @pytest.mark.parametrize(

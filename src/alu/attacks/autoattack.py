@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from alu.attacks.base import LEFT_OUT, Common
-from alu.attacks.borrowed import BorrowedAttack, Listener, Predict, borrow, isolated, undisturbed, with_progress
+from alu.attacks.base import LEFT_OUT, Attack, Common
+from alu.attacks.borrowed import Listener, Predict, borrow, isolated, undisturbed, with_progress
 from alu.attacks.copies import Redrawn
+from alu.attacks.goals import Model
 from alu.check import check_labels
 from alu.errors import InputError, UsageError, check_choice
+from alu.progress import Count
 
 Version = Literal["standard", "rand"]
 TARGETS = 9
@@ -25,17 +27,25 @@ DLR_CLASSES = {"apgd-dlr": 3, "apgd-t": 4}
 """The smallest number of classes that the loss of each attack is defined for."""
 
 
-class PyAutoAttack(BorrowedAttack):
-    """An attack of pyautoattack. Where it fails it returns the image itself."""
+class PyAutoAttack(Attack):
+    """An attack of pyautoattack. Where it fails it returns the image itself.
+
+    The library draws random numbers for whole batches, so results depend on the batch size.
+    """
 
     draws: int = 1
     """Draws that each gradient is averaged over."""
 
     @abstractmethod
-    def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
-        """The library's result; global random numbers, tracer and warnings are restored around it."""
+    def prepared(self, predict: Predict, images: Tensor, classes: int, listener: Listener) -> Any:
+        """The library's attack on `predict`, for these images and this number of classes."""
 
-    def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+    def search(self, attack: Any, images: Tensor, labels: Tensor) -> Tensor:
+        """The library's result; global random numbers, tracer and warnings are restored around it."""
+        adversarial: Tensor = attack.perturb(images, labels)
+        return adversarial
+
+    def run(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """The library's images for one batch."""
         who, listener = type(self).__name__, Listener()
         # The library calls again for another draw; a model whose draws depend on the image needs another seed for that.
@@ -45,7 +55,8 @@ class PyAutoAttack(BorrowedAttack):
             classes = predict(images[:1]).shape[1]
             check_labels(labels, len(images), classes, who)
             # The library computes in float32, and its reshapes need contiguous images.
-            adversarial = self.search(predict, images.float().contiguous(), labels, classes, listener)
+            in_float32 = images.float().contiguous()
+            adversarial = self.search(self.prepared(predict, in_float32, classes, listener), in_float32, labels)
         self.note(listener.messages)
         return adversarial.to(images.dtype)
 
@@ -80,14 +91,12 @@ class APGDCE(PyAutoAttack):
         super().__init__(**common)
         self.steps, self.restarts, self.draws = positive(self, steps=steps, restarts=restarts, draws=draws)
 
-    def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
-        """The first success of each image."""
-        attack = self.library("autopgd_base").APGDAttack(
+    def prepared(self, predict: Predict, images: Tensor, classes: int, listener: Listener) -> Any:
+        """An attack that keeps the first success of each image."""
+        return self.library("autopgd_base").APGDAttack(
             predict, n_iter=self.steps, n_restarts=self.restarts, eot_iter=self.draws, loss=self.LOSS,
             device=images.device, logger=listener, **self.shared,
         )  # fmt: skip
-        adversarial: Tensor = attack.perturb(images, labels)
-        return adversarial
 
 
 class APGDDLR(APGDCE):
@@ -102,13 +111,13 @@ class APGDDLR(APGDCE):
 
     LOSS: ClassVar[str] = "dlr"
 
-    def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
-        """The first success of each image."""
+    def prepared(self, predict: Predict, images: Tensor, classes: int, listener: Listener) -> Any:
+        """An attack that keeps the first success of each image."""
         if classes < DLR_CLASSES["apgd-dlr"]:
             raise InputError(
-                f"APGDDLR's loss compares three logits, and this model has {classes} classes. Use APGDCE or CWLinf."
+                f"APGDDLR's loss compares three logits, but this model has {classes} classes. Use APGDCE or CWLinf."
             )
-        return super().search(predict, images, labels, classes, listener)
+        return super().prepared(predict, images, classes, listener)
 
 
 class APGDT(PyAutoAttack):
@@ -131,18 +140,16 @@ class APGDT(PyAutoAttack):
         self.steps, self.restarts, self.draws = positive(self, steps=steps, restarts=restarts, draws=draws)
         (self.targets,) = positive(self, targets=targets)
 
-    def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
-        """The first success of each image."""
+    def prepared(self, predict: Predict, images: Tensor, classes: int, listener: Listener) -> Any:
+        """An attack that keeps the first success of each image."""
         if classes < DLR_CLASSES["apgd-t"]:
             raise InputError(
-                f"APGDT's loss compares four logits, and this model has {classes} classes. Use APGDCE, FAB or CWLinf."
+                f"APGDT's loss compares four logits, but this model has {classes} classes. Use APGDCE, FAB or CWLinf."
             )
-        attack = self.library("autopgd_base").APGDAttack_targeted(
+        return self.library("autopgd_base").APGDAttack_targeted(
             predict, n_iter=self.steps, n_restarts=self.restarts, eot_iter=self.draws, device=images.device,
             n_target_classes=min(self.targets, classes - 1), logger=listener, **self.shared,
         )  # fmt: skip
-        adversarial: Tensor = attack.perturb(images, labels)
-        return adversarial
 
 
 class FAB(PyAutoAttack):
@@ -165,14 +172,12 @@ class FAB(PyAutoAttack):
         self.steps, self.restarts = positive(self, steps=steps, restarts=restarts)
         self.targets = targets
 
-    def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
-        """The nearest success of each image, where it lies inside the ball."""
-        attack = self.library("fab_pt").FABAttack_PT(
+    def prepared(self, predict: Predict, images: Tensor, classes: int, listener: Listener) -> Any:
+        """An attack that keeps the nearest success of each image, where it lies inside the ball."""
+        return self.library("fab_pt").FABAttack_PT(
             predict, n_iter=self.steps, n_restarts=self.restarts, targeted=self.targets > 0, device=images.device,
             n_target_classes=min(self.targets, classes - 1), **self.shared,
         )  # fmt: skip
-        adversarial: Tensor = attack.perturb(images, labels)
-        return adversarial
 
 
 class Square(PyAutoAttack):
@@ -192,16 +197,14 @@ class Square(PyAutoAttack):
         super().__init__(**common)
         self.queries, self.restarts = positive(self, queries=queries, restarts=restarts)
 
-    def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
-        """The first success of each image."""
+    def prepared(self, predict: Predict, images: Tensor, classes: int, listener: Listener) -> Any:
+        """An attack that keeps the first success of each image."""
         check_square(images, self.threat.norm)
         # The schedule stays that of 10,000 queries, as in AutoAttack, so that fewer queries are a prefix of more.
-        attack = self.library("square").SquareAttack(
+        return self.library("square").SquareAttack(
             predict, n_queries=self.queries, n_restarts=self.restarts, p_init=0.8, resc_schedule=False,
             device=images.device, **self.shared,
         )  # fmt: skip
-        adversarial: Tensor = attack.perturb(images, labels)
-        return adversarial
 
 
 class AutoAttack(PyAutoAttack):
@@ -220,6 +223,8 @@ class AutoAttack(PyAutoAttack):
 
     VERSIONS: ClassVar[dict[Version, int]] = {"standard": 8_000, "rand": 4_000}
     """By version, about how many passes an image takes that no attack breaks."""
+    progress: Count | None = None
+    """Called with images done and images in all, during a call of the attack."""
 
     def __init__(self, *, version: Version = "standard", **common: Unpack[Common]) -> None:
         super().__init__(**common)
@@ -227,21 +232,36 @@ class AutoAttack(PyAutoAttack):
         self.version = version
         self.draws = RAND_DRAWS if version == "rand" else 1
 
+    def __call__(
+        self, model: Model, images: Tensor, labels: Tensor, watch: Count | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Adversarial images, same shape; see `Attack`. `watch` is also called during the attack, with an estimate."""
+        self.progress = watch
+        try:
+            return super().__call__(model, images, labels, watch, numbers)
+        finally:
+            del self.progress  # it belongs to this call
+
     def batches(self, count: int) -> list[slice]:
         """All images at once: the library makes new batches for each attack."""
         return [slice(0, count)] if count else []
 
-    def search(self, predict: Predict, images: Tensor, labels: Tensor, classes: int, listener: Listener) -> Tensor:
-        """For each image the first success of any attack."""
+    def prepared(self, predict: Predict, images: Tensor, classes: int, listener: Listener) -> Any:
+        """All attacks of this version that the number of classes allows."""
         predict = with_progress(predict, len(images), self.VERSIONS[self.version], self.batch_size, self.progress)
         attack = self.library("autoattack").AutoAttack(
             predict, version=self.version, device=images.device, **self.shared
         )
         attack.logger = attack.apgd.logger = attack.apgd_targeted.logger = listener
         for name in fit_classes(attack, classes):
-            listener.warning(f"{LEFT_OUT}{name}: its loss needs {DLR_CLASSES[name]} classes, here are {classes}.")
+            listener.warning(f"{LEFT_OUT}{name}: its loss needs {DLR_CLASSES[name]} classes; there are {classes}.")
         if "square" in attack.attacks_to_run:
-            check_square(images, self.threat.norm)
+            check_square(images, self.norm)
+        return attack
+
+    def search(self, attack: Any, images: Tensor, labels: Tensor) -> Tensor:
+        """For each image the first success of any attack."""
         adversarial: Tensor = attack.run_standard_evaluation(images, labels, batch_size=self.batch_size)[0]
         return adversarial
 
@@ -257,13 +277,12 @@ def fit_classes(attack: Any, classes: int) -> list[str]:
 @contextmanager
 def uncounted(checks: Any) -> Iterator[None]:
     """Reset the counts behind the "dynamic defence" flag before and after; the library never does."""
-    for name in checks.funcs:
-        checks.funcs[name] = 0
+    zero = dict.fromkeys(checks.funcs, 0)
+    checks.funcs.update(zero)
     try:
         yield
     finally:
-        for name in checks.funcs:
-            checks.funcs[name] = 0
+        checks.funcs.update(zero)
 
 
 def positive(attack: PyAutoAttack, **settings: int) -> tuple[int, ...]:

@@ -16,8 +16,6 @@ from alu.parts import Part
 from alu.progress import Count
 from alu.threat import Norm, ThreatModel
 
-"""Called with images done and images in all."""
-
 LEFT_OUT = "Left out: "
 """How our own notes begin, about a part that could not run; all other notes are messages of a library."""
 ROUNDING = 1e-6

@@ -9,44 +9,22 @@ import random
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from alu.attacks.base import Attack, Common
 from alu.attacks.goals import Model, gradient_of, logits_of
 from alu.errors import MissingExtraError
 from alu.progress import Count
 
 Predict = Callable[[Tensor], Tensor]
 """The function from images to logits that a library attacks."""
-
-
-class BorrowedAttack(Attack):
-    """An attack of another library. It draws random numbers for whole batches, so results depend on the batch size."""
-
-    progress: Count | None = None
-    """Called with images done and images in all, during a call of the attack."""
-
-    def __init__(self, **common: Unpack[Common]) -> None:
-        super().__init__(**common)
-
-    def __call__(
-        self, model: Model, images: Tensor, labels: Tensor, watch: Count | None = None,
-        numbers: Sequence[int] | None = None,
-    ) -> Tensor:  # fmt: skip
-        """Adversarial images, same shape; see `Attack`."""
-        self.progress = watch
-        try:
-            return super().__call__(model, images, labels, watch, numbers)
-        finally:
-            del self.progress  # nobody watches any more, and it is no setting
 
 
 def borrow(package: str, who: str, extra: str) -> ModuleType:

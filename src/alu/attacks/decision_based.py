@@ -9,8 +9,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from alu.attacks.base import Common
-from alu.attacks.borrowed import BorrowedAttack, borrow, undisturbed
+from alu.attacks.base import Attack, Common
+from alu.attacks.borrowed import borrow, undisturbed
 from alu.attacks.goals import Model, fooled
 from alu.check import check_images
 from alu.errors import UsageError
@@ -20,11 +20,12 @@ TRIES = 20
 """Noise images that are tried as a start for each image."""
 
 
-class HopSkipJump(BorrowedAttack):
+class HopSkipJump(Attack):
     """HopSkipJump (Chen et al. 2020): estimates the direction of the boundary from predicted labels around it.
 
     It walks along the boundary towards the original, from the nearest wrongly answered image among `starts`, the other
-    attacked images, and noise. If there is none, or if the walk ends outside the ball, the attack has failed.
+    attacked images, and noise. If there is none, or if the walk ends outside the ball, the attack has failed. It draws
+    random numbers for whole batches, so results depend on the batch size.
 
     Parameters
     ----------
@@ -48,13 +49,6 @@ class HopSkipJump(BorrowedAttack):
             check_images(starts, type(self).__name__)
         self.steps, self.queries, self.starts = steps, queries, starts
 
-    def walk(self) -> Any:
-        """HopSkipJump in the threat model's norm."""
-        library = borrow("foolbox", "HopSkipJump", "attacks")
-        return library.attacks.HopSkipJumpAttack(
-            steps=self.steps, initial_gradient_eval_steps=self.queries, constraint=self.threat.norm.lower()
-        )
-
     def run(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """Where the walks of one batch end; an image that is answered wrongly from the start is left as it is."""
         adversarial = images.clone()
@@ -66,7 +60,10 @@ class HopSkipJump(BorrowedAttack):
         with undisturbed(), torch.no_grad():
             torch.manual_seed(derived_seed(self.seed, type(self).__name__, *numbers))
             box, criterion = adapt(wrong, type(self).__name__)
-            adversarial[ready] = self.walk().run(box, images[ready], criterion, starting_points=begin[ready])
+            walk = borrow("foolbox", type(self).__name__, "attacks").attacks.HopSkipJumpAttack(
+                steps=self.steps, initial_gradient_eval_steps=self.queries, constraint=self.norm.lower()
+            )
+            adversarial[ready] = walk.run(box, images[ready], criterion, starting_points=begin[ready])
         return adversarial
 
     def _begin(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -121,7 +121,7 @@ class Misclassify(Goal):
 
     def __init__(self, model: Model, labels: Tensor, loss: Loss = "ce", targeted: bool = False) -> None:
         super().__init__(model, labels)
-        check_loss(loss)
+        check_choice("loss", loss, LOSSES)
         self.name, self.targeted = loss, targeted
 
     def loss(self, images: Tensor) -> Tensor:
@@ -178,19 +178,14 @@ class Averaged(Goal):
         return self.goals[0].reached(images)
 
 
-def check_loss(loss: Loss) -> None:
-    """Refuse an unknown loss."""
-    check_choice("loss", loss, LOSSES)
-
-
 def gradient_of(loss: Tensor, images: Tensor, who: str, *, keep_graph: bool = False) -> Tensor:
     """d loss / d images; a model without a gradient is an error. `keep_graph` allows another call."""
     if not loss.requires_grad:
         raise NoGradientError(
-            f"{who} needs gradients, and the model gives none for its images. Use a query attack, "
-            "or wrap a model that is differentiable."
+            f"{who} needs gradients, but the model gives none for its images. Use a query attack such as Square, or a "
+            "differentiable model."
         )
     (gradient,) = torch.autograd.grad(loss, images, retain_graph=keep_graph, allow_unused=True)
     if gradient is None:
-        raise NoGradientError(f"{who} needs gradients, and the model's logits do not depend on its images.")
+        raise NoGradientError(f"{who} needs gradients, but the model's logits do not depend on its images.")
     return gradient

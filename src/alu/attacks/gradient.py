@@ -1,19 +1,19 @@
-"""Gradient searches inside a ball, written once: FGSM, PGD, MIM, CW∞."""
+"""Gradient searches inside a ball, written once: FGSM, PGD, MIM, CW∞, BPDA with EOT."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor
 
 from alu.attacks.base import Attack, Common
-from alu.attacks.copies import draws_of
-from alu.attacks.goals import Averaged, Goal, Loss, Misclassify, check_loss
+from alu.attacks.copies import draws_of, with_grad_mode
+from alu.attacks.goals import LOSSES, Averaged, Goal, Loss, Misclassify, Model
 from alu.errors import UsageError, check_choice
 from alu.rng import uniform_per_image
-from alu.threat import USUAL, Norm
+from alu.threat import USUAL
 
 Keep = Literal["last", "best", "fooled"]
 CHECK_EVERY = 5
@@ -47,29 +47,29 @@ class GradientAttack(Attack):
     """
 
     def __init__(
-        self, *, norm: Norm = "Linf", eps: float = 8 / 255, steps: int = 20, step_size: float | None = None,
-        restarts: int = 1, random_start: bool = True, momentum: float = 0.0, seed: int = 0, loss: Loss = "ce",
-        targeted: bool = False, keep: Keep = "last", stop_when_fooled: bool = False, shrink: bool = False,
-        draws: int = 1, batch_size: int = 100, lattice: bool = False,
+        self, *, steps: int = 20, step_size: float | None = None, restarts: int = 1, random_start: bool = True,
+        momentum: float = 0.0, loss: Loss = "ce", targeted: bool = False, keep: Keep = "last",
+        stop_when_fooled: bool = False, shrink: bool = False, draws: int = 1, **common: Unpack[Common],
     ) -> None:  # fmt: skip
-        super().__init__(norm=norm, eps=eps, seed=seed, batch_size=batch_size, targeted=targeted, lattice=lattice)
+        super().__init__(targeted=targeted, **common)
         if min(steps, restarts, draws) < 1:
             raise UsageError(
                 f"{type(self).__name__} needs at least 1 step, 1 restart and 1 draw; it was given {steps}, {restarts} "
                 f"and {draws}."
             )
         check_choice("way to keep images", keep, get_args(Keep))
-        check_loss(loss)
+        check_choice("loss", loss, LOSSES)
         self.steps, self.restarts, self.random_start, self.keep = steps, restarts, random_start, keep
-        self.step_size = eps / 4 if step_size is None else step_size
+        self.step_size = self.eps / 4 if step_size is None else step_size
         self.momentum, self.loss, self.draws = momentum, loss, draws
         self.stop_when_fooled, self.shrink = stop_when_fooled, shrink
+        self._who = type(self).__name__
 
-    def goal(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor) -> Goal:
+    def goal(self, model: Model, images: Tensor, labels: Tensor) -> Goal:
         """What this attack wants; an adaptive attack writes its own."""
         return Misclassify(model, labels, self.loss, self.targeted)
 
-    def run(self, model: Callable[[Tensor], Any], images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
+    def run(self, model: Model, images: Tensor, labels: Tensor, numbers: Sequence[int]) -> Tensor:
         """The first restart that succeeds, else the one with the highest loss; so one more restart never does harm."""
         chosen, highest = images.clone(), torch.full((len(images),), float("-inf"), device=images.device)
         remaining = torch.arange(len(images), device=images.device)
@@ -104,7 +104,7 @@ class GradientAttack(Attack):
         running = torch.zeros_like(images)
         for step in range(self.steps):
             at = at.detach().requires_grad_(True)
-            gradient, loss = goal.ascent(at, type(self).__name__)
+            gradient, loss = goal.ascent(at, self._who)
             # One infinite or NaN value must not spoil the direction of the others.
             gradient = torch.nan_to_num(gradient, nan=0.0, posinf=STEEPEST, neginf=-STEEPEST)
             peak, top = higher(peak, top, at.detach(), loss) if self.keep != "last" else (peak, top)
@@ -213,6 +213,30 @@ class CWLinf(GradientAttack):
 
     def __init__(self, *, restarts: int = 1, keep: Keep = "best", **search: Unpack[Search]) -> None:
         super().__init__(loss="margin", restarts=restarts, keep=keep, **search)
+
+
+class BPDAEOT(GradientAttack):
+    """PGD with the gradient at the purified image in place of the image's own (BPDA), averaged over random draws (EOT).
+
+    Both are by Athalye et al. 2018. For a model without gradient modes its own gradient is averaged.
+
+    Parameters
+    ----------
+    draws
+        How many draws of the defence each gradient is averaged over; plus those of `GradientAttack`.
+
+    Examples
+    --------
+    >>> adversarial = alu.attacks.BPDAEOT(steps=1, draws=2)(defense, images, labels)
+    """
+
+    def __init__(self, *, draws: int = 10, **settings: Any) -> None:
+        super().__init__(draws=draws, **settings)
+
+    def goal(self, model: Model, images: Tensor, labels: Tensor) -> Goal:
+        """A wrong answer, with the gradient of grad_mode "bpda"."""
+        attacked = with_grad_mode(model, "bpda") if hasattr(model, "grad_mode") else model
+        return Misclassify(attacked, labels, self.loss, self.targeted)
 
 
 def per_image(values: Tensor, like: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ def to_lattice(images: Tensor, origin: Tensor, threat: ThreatModel) -> Tensor:
     """
     if not bool(on_lattice(origin).all()):
         raise InputError(
-            "lattice=True keeps adversarial images at multiples of 1/255, and these images are not 8-bit pictures "
+            "lattice=True keeps adversarial images at multiples of 1/255, but these images are not 8-bit pictures "
             "themselves. Round them first, (images * 255).round() / 255, or leave lattice out."
         )
     moved = (images - origin) * LEVELS

@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -30,6 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+WRONG_CALL: Any = typer.BadParameter.__base__
+"""What typer raises for unknown options and missing words; it has no public name."""
 COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (demo, "See it work, and fail, on bundled models and images."),
     (data, "What a data set holds and where it comes from."),
@@ -38,10 +40,16 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (predict, "Classify pictures: answer, flag, p-value."),
     (attack, "Write adversarial images to files."),
     (evaluate, "Attack a defence or any model, and judge it."),
-    (report, "One page from results of evaluate."),
+    (report, "Make one page from results of evaluate."),
     (merge, "Join the shards of one evaluation."),
     (reproduce, "Measure the paper's tables and figures again."),
 )
+ADVICE = re.compile(
+    r"\b(trust|force|fresh|root|size|steps|epochs|checkpoint|false_alarm|max_minutes)=(True\b|(?=[ .,;)]))(?P<value>)"
+)
+ADVISED_VALUE = re.compile(r'\b(purifier|reference|false_alarm|max_minutes)=("?)(?P<value>[\w.]*\w)\2')
+
+
 for command, about in COMMANDS:
     app.command(short_help=about)(command)
 
@@ -58,7 +66,7 @@ def _print_version(asked: bool) -> None:
 def root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Say the version and stop.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Test-time defence of image classifiers against adversarial attack, judged honestly.
@@ -74,15 +82,21 @@ def main() -> None:
     warnings.showwarning = _show_warning
     heed_sigterm()
     try:
-        try:
-            app()
-        except SystemExit as stop:
-            if stop.code == 130:  # typer has turned Ctrl-C into this code, without a word
-                _stop("Interrupted. No partial files were left.", 130, stop)
-            sys.stdout.flush()
-            raise
+        code = app(prog_name="alu", standalone_mode=False)
+        if code == 130:  # typer has turned Ctrl-C into this code, without a word
+            raise KeyboardInterrupt
+        sys.stdout.flush()
+        sys.exit(code)
     except AluError as error:
         _stop(str(error), error.exit_code, error)
+    except WRONG_CALL as error:
+        if len(sys.argv) == 1:  # `alu` alone shows the help
+            error.show()
+            sys.exit(error.exit_code)
+        command = error.ctx.command_path if error.ctx else "alu"
+        message = error.format_message()
+        end = "" if message.endswith((".", "?")) else "."
+        _stop(f"{message}{end} See: {command} --help", error.exit_code, error)
     except KeyboardInterrupt as error:
         _stop("Interrupted. No partial files were left.", 130, error)
     except BrokenPipeError:
@@ -113,7 +127,7 @@ def _show_warning(
 ) -> None:
     """Ours as one line, without the place in the code; others as Python shows them."""
     if category.__name__ == "AluWarning":  # by name: its module would import torch
-        sys.stderr.write(f"alu: warning: {message}\n")
+        sys.stderr.write(f"alu: warning: {as_options(str(message))}\n")
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
@@ -129,5 +143,12 @@ def _stop(sentence: str, code: int, error: BaseException) -> None:
 
 
 def as_options(sentence: str) -> str:
-    """The library's advice in the command's words: trust=True becomes --trust, and "give root= its path" --root."""
-    return re.sub(r"\b(trust|force|fresh|root|size)=(True\b|(?=[ .]))", r"--\1", sentence)
+    """The library's advice in the command's words: trust=True becomes --trust, "give root= its path" --root, and
+    max_minutes=30 --max-minutes 30."""
+    for pattern in (ADVICE, ADVISED_VALUE):
+        sentence = pattern.sub(_as_option, sentence)
+    return sentence
+
+
+def _as_option(advice: re.Match[str]) -> str:
+    return f"--{advice[1].replace('_', '-')} {advice['value'] or ''}".rstrip()

@@ -20,6 +20,14 @@ COLUMNS = ("file", "label", "class", "accepted", "flagged", "score", "p_value", 
 Row = dict[str, Any]
 
 
+def is_answers(path: Path) -> bool:
+    """Whether a file is one that alu predict wrote, or empty."""
+    starts = (header("csv").encode(), b'{"file": ')
+    with explained(path, "read"), path.open("rb") as file:
+        first = file.read(max(map(len, starts)))
+    return not first or first.startswith(starts)
+
+
 def header(format: str) -> str:
     """What stands above the rows."""
     return ",".join(COLUMNS) + "\n" if format == "csv" else ""

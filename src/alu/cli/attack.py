@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alu.cli import options
-from alu.cli.running import hold, refuse_file, refuse_unwritable, stages
+from alu.cli.running import hold, refuse_class, refuse_file, refuse_unwritable, stages
 from alu.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def attack(
     subject: Annotated[str, typer.Argument(help="What to attack: as in alu evaluate.")],
     out: Annotated[
-        Path, typer.Option(help="Where to: a .npz file, a .pt file (RobustBench), or a folder of PNG files.")
+        Path, typer.Option(help="What to write: a .npz file, a .pt file (RobustBench), or a folder of PNG files.")
     ],
     name: Annotated[
         str,
@@ -39,7 +39,7 @@ def attack(
     eps: options.Eps = None,
     set: Annotated[list[str] | None, typer.Option(help="A setting of the attack, such as steps=50.")] = None,
     lattice: Annotated[
-        bool, typer.Option("--lattice", help="Keep 8-bit values, so that saving changes nothing.")
+        bool, typer.Option("--lattice", help="Search 8-bit values only, so that saving as a picture changes nothing.")
     ] = False,
     size: options.Size = None,
     root: options.Root = None,
@@ -55,7 +55,7 @@ def attack(
     from alu.integrations import labels_path
     from alu.loading import load
 
-    writes_pictures = _refuse_place(out)
+    writes_pictures = _refuse_place(out, data)
     hold(out)
     threat = options.parse_threat(norm, eps)
     settings = {**_settings(set or []), "norm": threat.norm, "eps": threat.eps, "seed": seed}
@@ -84,7 +84,7 @@ def attack(
     sys.stdout.write(f"{wrong} of {len(images)} images are answered wrongly. Written to {out}{beside}.\n")
 
 
-def _refuse_place(out: Path) -> bool:
+def _refuse_place(out: Path, data: str) -> bool:
     """Whether pictures are asked for; a place that is taken, or a kind of file that is not written, is refused."""
     from alu.integrations import labels_path
 
@@ -101,6 +101,7 @@ def _refuse_place(out: Path) -> bool:
         )
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} is already there and is not an empty folder. Choose another --out.")
+    refuse_class(out, data)
     refuse_unwritable(out)
     return True
 
@@ -123,6 +124,7 @@ def write_images(out: Path, found: Tensor, images: Dataset) -> None:
     """Write a .npz file, a .pt file, or PNG files in one sub-folder per class."""
     import numpy as np
 
+    from alu.data.pictures import as_picture
     from alu.storage import replacing, replacing_folder
 
     if out.suffix.lower() == ".pt":
@@ -135,15 +137,7 @@ def write_images(out: Path, found: Tensor, images: Dataset) -> None:
             np.savez_compressed(file, images=found.numpy(), labels=images.labels.numpy(), classes=classes)
     else:
         with replacing_folder(out, lambda _: False) as folder:
-            _write_pictures(folder, found, images)
-
-
-def _write_pictures(folder: Path, found: Tensor, images: Dataset) -> None:
-    import torch
-    from PIL import Image
-
-    pixels = (found * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
-    for number, label, picture in zip(images.indices.tolist(), images.labels.tolist(), pixels, strict=True):
-        place = folder / images.classes[label].replace("/", "-")
-        place.mkdir(exist_ok=True)
-        Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture).save(place / f"{number:06d}.png")
+            for number, label, image in zip(images.indices.tolist(), images.labels.tolist(), found, strict=True):
+                place = folder / images.classes[label].replace("/", "-")
+                place.mkdir(exist_ok=True)
+                as_picture(image).save(place / f"{number:06d}.png")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alu.cli import options
-from alu.cli.running import refuse_file
+from alu.cli.running import print_table, refuse_file
 from alu.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ def data(
         str | None,
         typer.Argument(help="A known name, a folder with one sub-folder per class, or an .npz file."),
     ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="Where a known data set's archive or folder is.", show_default=False)
-    ] = None,
+    root: options.Root = None,
     split: Annotated[
         str | None, typer.Option(help="Only this split: train, calibration, validation, test or all.")
     ] = None,
@@ -52,38 +50,32 @@ def data(
 
 
 def _print_known() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from alu.data.cache import cache_folder
     from alu.data.catalog import KNOWN, present
 
-    table = Table("name", "what it is", "splits", "here")
-    for name, known in KNOWN.items():
-        table.add_row(name, known.about, ", ".join(known.splits), "yes" if present(name) else "no")
-    Console().print(table)
+    rows = [
+        (name, known.about, ", ".join(known.splits), "yes" if present(name) else "no") for name, known in KNOWN.items()
+    ]
+    print_table(("name", "what it is", "splits", "here"), rows)
     typer.echo(f"Cache: {cache_folder()}")
 
 
 def _print_splits(name: str, root: Path | None, split: str | None, size: int | tuple[int, int] | None) -> Dataset:
     """A table of the splits; gives the last of them."""
-    from rich.console import Console
-    from rich.table import Table
-
     from alu.data import open_dataset
     from alu.data.catalog import KNOWN, known_name
     from alu.data.splits import SPLITS
 
     known = known_name(name)
     splits = (split,) if split else KNOWN[known].splits if known else (*SPLITS, "all")
-    table = Table("split", "images", "per class", "mean", "std", title=known or name)
+    rows = []
     for each in splits:
         part = open_dataset(name, each, root=root, size=size)
         counts = part.labels.bincount(minlength=len(part.classes))
         least, most = int(counts.min()), int(counts.max())
         per_class = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-        table.add_row(each, f"{len(part):,}", per_class, *_statistics(part))
-    Console().print(table)
+        rows.append((each, f"{len(part):,}", per_class, *_statistics(part)))
+    print_table(("split", "images", "per class", "mean", "std"), rows, title=known or name)
     return part
 
 
@@ -125,6 +117,7 @@ def _write_sheet(part: Dataset, path: Path) -> None:
     import torch
     from PIL import Image, ImageDraw
 
+    from alu.data.pictures import as_picture
     from alu.storage import replacing
 
     _, height, width = part.shape
@@ -137,10 +130,8 @@ def _write_sheet(part: Dataset, path: Path) -> None:
         top = MARGIN + row * step_y
         draw.text((4, top + step_y // 2 - 6), part.classes[label][:20], fill="black")
         first = part.take((part.labels == label).nonzero().flatten()[:PER_CLASS])
-        pixels = (first.images * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
-        for column, rows in enumerate(pixels):
-            tile = Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows).convert("RGB")
-            tile = tile.resize((width * factor, height * factor), Image.Resampling.NEAREST)
+        for column, image in enumerate(first.images):
+            tile = as_picture(image).convert("RGB").resize((width * factor, height * factor), Image.Resampling.NEAREST)
             sheet.paste(tile, (TEXT_WIDTH + column * step_x, top))
     with replacing(path) as temporary:
         sheet.save(temporary, "PNG")

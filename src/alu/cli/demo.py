@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from alu.cli.options import Device, Seed, checked_device
-from alu.cli.running import is_page, refuse_file, stages
+from alu.cli.running import hold, is_page, print_table, refuse_file, stages
+from alu.errors import StorageError
 
 
 def demo(
@@ -25,6 +26,8 @@ def demo(
     from alu.storage import write_json
 
     refuse_file(out / "index.html", "a page", ours=is_page)
+    refuse_file(out / "result.json", "the numbers of a demo", ours=_is_demo)
+    hold(out)
     checked_device(device)
     with stages() as watch:
         result = asdict(run_demo(n, seed, device, watch))
@@ -34,18 +37,24 @@ def demo(
     typer.echo(f"Page: {(out / 'index.html').resolve().as_uri()}")
 
 
+def _is_demo(path: Path) -> bool:
+    from alu.storage import read_json
+
+    try:
+        return {"setting", "rows"} <= set(read_json(path))
+    except (StorageError, TypeError):
+        return False
+
+
 def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from alu.report.demo import COLUMNS, row_title, terminal_cell, verdict
 
     title = f"Correct answers in % [95 % interval], CIFAR-10, n = {result['setting']['n']}, L∞ 8/255"
-    table = Table("", *COLUMNS.values(), title=title)
-    for row in result["rows"]:
-        table.add_row(row_title(row), *(terminal_cell(row, column) for column in COLUMNS))
+    rows = ((row_title(row), *(terminal_cell(row, column) for column in COLUMNS)) for row in result["rows"])
+    print_table(("", *COLUMNS.values()), rows, title)
     console = Console()
-    console.print(table)
     console.print(
         "PGD-20 does not know the defence: ALU recovers the true label. The same attack called with a wrong label (a "
         "decoy) makes ALU answer that label. The last attack differentiates through the VAE.",

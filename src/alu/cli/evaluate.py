@@ -27,9 +27,9 @@ def evaluate(
         ),
     ],
     data: options.Images = "cifar10-sample",
-    out: Annotated[Path, typer.Option(help="Result file (JSON); an interrupted run resumes when run again.")] = Path(
-        "result.json"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Result file (JSON). Run the same command again to resume an interrupted run.")
+    ] = Path("result.json"),
     n: options.Count = None,
     suite: Annotated[
         str,
@@ -41,7 +41,9 @@ def evaluate(
     budget: Annotated[str, typer.Option(help="How long the attacks search: quick, standard or full.")] = "standard",
     norm: options.Norm = "Linf",
     eps: options.Eps = None,
-    shard: Annotated[str, typer.Option(help="i/n: the i-th of n parts, for several machines; see alu merge.")] = "1/1",
+    shard: Annotated[
+        str, typer.Option(help="i/n: only part i of n, to spread the work over machines; see alu merge.")
+    ] = "1/1",
     size: options.Size = None,
     root: options.Root = None,
     trust: options.Trust = False,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.measured import print_measured
 from alu.cli.options import Device, Seed, checked_device, crops_of, parse_size
-from alu.cli.running import InterruptedCommandError, hold, refuse_unwritable, stages
-from alu.errors import StorageError, UsageError, nearest
+from alu.cli.running import InterruptedCommandError, hold, refuse_class, refuse_unwritable, stages
+from alu.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from alu.training.fitted import Fitted
+    from alu.fitted import Fitted
+    from alu.stats import Share
+
+WIDE = 135
+"""Columns of a screen from which on the table shows an interval behind each share."""
 
 
 def fit(
@@ -73,7 +75,7 @@ def fit(
     factory = classifier if ":" in classifier else None
     try:
         fitted = _fitted(classifier, data, size, root, plan)
-        print_measured(fitted)
+        _print_measured(fitted)
         fitted.save(out, factory, force=force)
     except BaseException as error:
         if work is not None and checkpoint is None and not _has_training(work):
@@ -98,8 +100,8 @@ def _has_training(work: Path | None) -> bool:
 
 def _explain(error: BaseException, out: Path, work: Path | None) -> None:
     """Say what was kept, after an interruption or a defence that was refused."""
+    from alu.fitted import HarmfulDefenseError
     from alu.training.checkpoint import progress_of
-    from alu.training.fitted import HarmfulDefenseError
 
     if isinstance(error, KeyboardInterrupt):
         kept = "No partial files were left."
@@ -118,10 +120,7 @@ def _refuse_places(out: Path, data: str, checkpoint: Path | None, work: Path | N
     if out.exists() and not (out.is_dir() and (is_defense(out) or not any(out.iterdir()))):
         raise StorageError(f"{out} is already there and was not written by alu. Choose another --out.")
     refuse_unwritable(out)
-    if Path(data).is_dir() and Path(data).resolve() in out.resolve().parents:
-        raise UsageError(
-            f"--out {out} lies in --data {data}, where it would be taken for a class. Choose another --out."
-        )
+    refuse_class(out, data)
     if checkpoint is not None:
         place = checkpoint.absolute()
         if out.absolute() in (place, *place.parents):
@@ -134,19 +133,17 @@ def _refuse_places(out: Path, data: str, checkpoint: Path | None, work: Path | N
 
 def _fitted(classifier: str, data: str, size: str | None, root: Path | None, settings: dict[str, Any]) -> Fitted:
     from alu.data import open_dataset
-    from alu.training.fitting import Plan
-    from alu.training.fitting import fit as fit_defense
+    from alu.fitting import Plan, fit_and_measure
+    from alu.loading import load_classifier
 
     plan = Plan(**settings)
     shape = parse_size(size)
-    made = _classifier(classifier)
-    if hasattr(made, "to"):
-        made = made.to(plan.device)
+    made = load_classifier(classifier)
     parts = {name: open_dataset(data, name, root=root, size=shape) for name in plan.parts}
     if shape is not None:
         _report_crops(data, parts["test"].shape[1:])
     with stages() as watch:
-        return fit_defense(made, parts, plan, watch)
+        return fit_and_measure(made, parts, plan=plan, watch=watch)
 
 
 def _report_crops(data: str, size: tuple[int, ...]) -> None:
@@ -158,16 +155,41 @@ def _report_crops(data: str, size: tuple[int, ...]) -> None:
         sys.stderr.write(f"alu: warning: {sentence}\n")
 
 
-def _classifier(name: str) -> Callable[..., Any]:
-    from alu import models
-    from alu.imports import call_factory
+def _print_measured(fitted: Fitted) -> None:
+    """The table on standard output; what is weak in the defence as warnings on standard error."""
+    from rich.console import Console
+    from rich.table import Table
 
-    if ":" in name:
-        return call_factory(name)
-    known = models.names("classifier")
-    if name not in known:
-        raise UsageError(
-            f"There is no bundled classifier {name!r}. {nearest(name, known)} "
-            "A classifier of your own is named module:function, such as my_module:build."
-        )
-    return models.load(name)
+    console = Console()
+    wide = console.width >= WIDE
+    table = Table()
+    table.add_column("held-out images")
+    for title in ("bare", "purified", "deployed", "flagged", "n"):
+        table.add_column(title, justify="right", no_wrap=True)
+
+    def shown(share: Share) -> str:
+        return str(share) if wide else f"{100 * share.value:.1f} %"
+
+    for row in fitted.rows:
+        shares = (row.bare, row.purified, row.deployed, row.flagged)
+        table.add_row(row.images, *map(shown, shares), str(row.bare.n))
+    console.print(table)
+    note = "bare, purified, deployed: right answers of the classifier alone, after the purifier, and of the defence."
+    console.print(f"{note} {_intervals(fitted, wide)}", soft_wrap=True, highlight=False)
+    if fitted.not_attacked:
+        console.print(fitted.not_attacked, soft_wrap=True, highlight=False, markup=False)
+    sys.stdout.flush()  # before the warnings that speak of it
+    for concern in fitted.concerns():
+        sys.stderr.write(f"alu: warning: {concern}\n")
+
+
+def _intervals(fitted: Fitted, wide: bool) -> str:
+    """How far a share may be off, where there is no room to say it of each."""
+    from alu.stats import Share
+
+    if wide:
+        return "In brackets the 95 % interval."
+    sizes = sorted({row.bare.n for row in fitted.rows}, reverse=True)
+    ends = {n: Share(n // 2, n).interval for n in sizes}
+    reach = ", ".join(f"± {50 * (high - low):.1f} at n = {n}" for n, (low, high) in ends.items())
+    return f"95 % intervals are at most (in points) {reach}."

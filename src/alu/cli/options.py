@@ -24,7 +24,7 @@ Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
 Norm = Annotated[str, typer.Option(help="Linf or L2.")]
 Eps = Annotated[
     str | None,
-    typer.Option(help="How far an image may be changed: 8/255 by default, for L2 0.5.", show_default=False),
+    typer.Option(help="How far an image may be changed; by default 8/255, and 0.5 for L2.", show_default=False),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
 Images = Annotated[
@@ -33,7 +33,9 @@ Images = Annotated[
 Count = Annotated[int | None, typer.Option(help="How many test images to draw; all by default.", min=1)]
 Size = Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or height x width as 32x48.")]
 Root = Annotated[Path | None, typer.Option(help="Where a known data set's files are.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Import the classifier that a saved defence names.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Allow importing the code that a saved defence names, which runs it.")
+]
 MOST_CUT = 0.10
 """The part of a picture that scaling may cut away without a warning."""
 
@@ -92,7 +94,7 @@ def open_images(name: str, n: int | None, seed: int, root: Path | None, size: st
     """The test images that --data, --n, --seed, --root and --size name."""
     from alu.data import open_dataset
 
-    return open_dataset(name, "test", root=root, size=parse_size(size)).draw(n, seed)
+    return open_dataset(name, "test", n, seed, root, size=parse_size(size))
 
 
 @dataclass

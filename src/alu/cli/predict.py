@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, text_of
-from alu.cli.options import Crops, Device, checked_device
-from alu.cli.running import InterruptedCommandError, hold, refuse_file, stages
+from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, is_answers, text_of
+from alu.cli.options import Crops, Device, Trust, checked_device
+from alu.cli.running import InterruptedCommandError, hold, print_table, refuse_file, stages
 from alu.errors import AluError, DataError, UsageError, check_choice
 
 if TYPE_CHECKING:
@@ -25,27 +24,28 @@ def predict(
     defense: Annotated[Path, typer.Argument(help="A defence saved by alu fit.")],
     pictures: Annotated[list[Path], typer.Argument(help="Picture files, or folders of them.")],
     format: Annotated[str, typer.Option(help="table, jsonl or csv.")] = "table",
-    out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the answers to this file and not to the screen.")] = None,
     classifier: Annotated[
         str | None, typer.Option(help="module:function that returns your classifier, if it is not the recorded one.")
     ] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import the classifier that the defence names.")] = False,
-    resize: Annotated[bool, typer.Option("--resize", help="Scale pictures of another size to the defence's.")] = False,
-    batch_size: Annotated[int, typer.Option(help="Pictures worked on at once, at most.", min=1)] = 100,
+    trust: Trust = False,
+    resize: Annotated[
+        bool, typer.Option("--resize", help="Scale pictures to the size that the defence reads.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option(help="At most this many pictures at once.", min=1)] = 100,
     device: Device = "cpu",
 ) -> None:
     """Classify pictures: label, whether it was flagged, and how unusual it is among clean images (p-value).
 
-    A file that cannot be read is reported and the rest go on; the exit code is then 3. With --out an interrupted run
-    keeps its answers in OUT.partial, and the same command goes on from there.
+    A file that cannot be read is reported and skipped; the exit code is then 3. With --out, an interrupted run keeps
+    its answers in OUT.partial; run the same command again to resume.
     """
     check_choice("format", format, FORMATS)
     if format == "table" and out is not None:
         raise UsageError("A table is for the screen. With --out choose --format jsonl or --format csv.")
     rows = _rows_for(pictures)
     if out is not None:
-        tables = (".csv", ".jsonl", ".json", ".txt", ".tsv")
-        refuse_file(out, "a table", (Path(row["file"]) for row in rows), lambda path: path.suffix in tables)
+        refuse_file(out, "a table of alu predict", (Path(row["file"]) for row in rows), is_answers)
         hold(out)
     ready = _loaded(defense, classifier, trust, device)
     file = None if out is None else AnswerFile(out, format, _facts(defense, classifier, resize, rows))
@@ -145,7 +145,7 @@ def _rows_for(pictures: list[Path]) -> list[Row]:
 
 def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Defense:
     from alu.defense import Defense
-    from alu.imports import call_factory
+    from alu.parts import call_factory
 
     where = checked_device(device)
     ready = Defense.load(path, call_factory(classifier) if classifier else None, trust=trust).to(where)
@@ -173,15 +173,13 @@ def _answer(defense: Defense, rows: list[Row], crops: Crops | None) -> None:
     if not images:
         return
     device = next(defense.parameters()).device
-    decision = defense.decide(as_images(torch.stack(images)).to(device), len(images))
+    decision = defense.decide(as_images(torch.stack(images)).to(device), len(images)).to_dict()
     for index, row in enumerate(good):
-        label = int(decision.label[index])
-        row["label"] = label
+        for name in ("label", "accepted", "flagged", "score", "p_value"):
+            value = decision[name][index]
+            row[name] = round(value, 6) if isinstance(value, float) else value
+        label = row["label"]
         row["class"] = defense.classes[label] if label < len(defense.classes) else str(label)
-        row["accepted"], row["flagged"] = bool(decision.accepted[index]), bool(decision.flagged[index])
-        for name, values in (("score", decision.score), ("p_value", decision.p_value)):
-            value = float(values[index])
-            row[name] = None if math.isnan(value) else round(value, 6)  # without a detector there is neither
 
 
 def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
@@ -200,21 +198,13 @@ def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
 
 
 def _print_table(rows: list[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    table.add_column("file", overflow="fold")
-    for title in ("answer", "flagged", "p-value", "score"):
-        table.add_column(title)
+    lines = []
     for row in rows:
-        # Text, not str: square brackets in a name are no markup.
         if row["error"]:
-            table.add_row(Text(row["file"]), Text("not read"), "", "", "")
+            lines.append((row["file"], "not read", "", "", ""))
             continue
         answer = row["class"] if row["accepted"] else f"no answer ({row['class']}?)"
         p_value = "" if row["p_value"] is None else f"{row['p_value']:.4f}"
         score = "" if row["score"] is None else f"{row['score']:.2f}"
-        table.add_row(Text(row["file"]), Text(answer), "yes" if row["flagged"] else "no", p_value, score)
-    Console().print(table)
+        lines.append((row["file"], answer, "yes" if row["flagged"] else "no", p_value, score))
+    print_table(("file", "answer", "flagged", "p-value", "score"), lines)

@@ -34,9 +34,9 @@ def reproduce(
 ) -> None:
     """Measure a table or figure of the paper again and write it down, with a page that shows all of them.
 
-    What a run has measured stays, and so do results that come with a checkout: an interrupted run goes on where it was.
-    To measure everything yourself choose another --out. Ends with 3 if a cell is empty because a
-    model has not been trained or a data set is missing.
+    Cells that are already there are kept, also those that come with a checkout, so an interrupted run resumes where it
+    was. To measure everything yourself choose another --out. The exit code is 3 if a cell is empty because a model has
+    not been trained or a data set is missing.
     """
     from alu.paper import EXPERIMENTS, find
 
@@ -49,38 +49,40 @@ def reproduce(
         raise UsageError("--only chooses among the cells of one experiment; it was given with all. Name one.")
     folder = out or Path("results") / ("quick" if quick else "")
     hold(folder)
-    from alu.paper.page import text, write
-    from alu.paper.running import run
+    from alu.paper.page import html
+    from alu.paper.running import reproduce as measure_again
     from alu.paper.store import Results
+    from alu.report import page
 
     where, empty = checked_device(device), False
     try:
         for experiment in chosen:
             before = Results.open(folder).experiments.get(experiment.name, {}) if folder.is_dir() and not fresh else {}
             with stages() as watch:
-                result = run(
-                    experiment, folder / f"{experiment.name}.json", quick=quick, seed=seed, device=where, root=root,
-                    fresh=fresh, only=only, watch=watch,
+                measured = measure_again(
+                    experiment.name, quick=quick, out=folder, only=only, fresh=fresh, seed=seed, device=where,
+                    root=root, watch=watch,
                 )  # fmt: skip
-            sys.stdout.write(text(Results.open(folder), experiment.name) + "\n")
-            _say_kept(before, result, folder)
-            empty = empty or any("absent" in cell for key, cell in result["cells"].items() if fnmatchcase(key, only))
+            sys.stdout.write(f"{measured}\n")
+            cells = measured.results.experiments[experiment.name]["cells"]
+            _say_kept(before.get("cells", {}), cells, folder)
+            empty = empty or any("absent" in cell for key, cell in cells.items() if fnmatchcase(key, only))
     except KeyboardInterrupt as error:
         raise InterruptedCommandError(
             f"Interrupted. What was measured is in {folder}: run the same command again to resume."
         ) from error
-    page = write(Results.open(folder), folder / "paper.html")
-    sys.stdout.write(f"Results: {folder}. Page: {page.resolve().as_uri()}\n")
+    path = folder / "paper.html"
+    page.write(path, html(Results.open(folder)))
+    sys.stdout.write(f"Results: {folder}. Page: {path.resolve().as_uri()}\n")
     if empty:
         raise typer.Exit(3)
 
 
-def _say_kept(before: dict[str, Any], result: dict[str, Any], folder: Path) -> None:
+def _say_kept(before: dict[str, Any], cells: dict[str, Any], folder: Path) -> None:
     """Say how many cells were there already: a reader must not take them for measured just now."""
-    cells = before.get("cells", {})
-    kept = sum("found" in record and cells.get(key) == record for key, record in result["cells"].items())
+    kept = sum("found" in record and before.get(key) == record for key, record in cells.items())
     if kept:
         sys.stderr.write(
-            f"alu: {kept} of {len(result['cells'])} cells were in {folder} already and were not measured again; "
-            "--fresh does, and so does another --out.\n"
+            f"alu: {kept} of {len(cells)} cells were in {folder} already and were not measured again; "
+            "use --fresh or another --out to do so.\n"
         )

@@ -59,6 +59,14 @@ def refuse_unwritable(out: Path, option: str = "--out") -> None:
         )
 
 
+def refuse_class(out: Path, data: str) -> None:
+    """Refuse a new folder inside a folder of pictures: the next command would take it for a class."""
+    if Path(data).is_dir() and Path(data).resolve() in out.resolve().parents:
+        raise UsageError(
+            f"--out {out} lies in --data {data}, where it would be taken for a class. Choose another --out."
+        )
+
+
 def is_page(path: Path) -> bool:
     """Whether a file is an HTML page, as alu writes them."""
     with path.open("rb") as file:
@@ -79,6 +87,18 @@ def heed_sigterm() -> None:
 
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, interrupt)
+
+
+def print_table(titles: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
+    """A table on standard output. Square brackets in names of files and classes are no markup."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*titles, title=title)
+    table.columns[0].overflow = "fold"  # a long file name is shown whole
+    for row in rows:
+        table.add_row(*row)
+    Console(markup=False).print(table)
 
 
 @contextmanager

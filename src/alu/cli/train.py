@@ -51,7 +51,6 @@ def train(
     if not every >= 0:
         raise UsageError(f"--every is a number of seconds, 0 for a checkpoint after every step; it is {every:g}.")
     from alu.training.loop import train as run_training
-    from alu.training.publish import keep
     from alu.training.recipes import recipe
 
     folder = out or Path("runs") / name
@@ -68,7 +67,7 @@ def train(
     except KeyboardInterrupt as error:
         raise InterruptedCommandError(f"Interrupted. {_kept(folder)}") from error
     if first:
-        path = keep(run, made.task, shlex.join(["alu", *sys.argv[1:]]), figures)
+        path = made.save(run, shlex.join(["alu", *sys.argv[1:]]), figures)
         shown = ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in figures.items())
         typer.echo(f"{name}, held out: {shown}. Saved as {path}; alu.models.load_file opens it.")
 
@@ -91,6 +90,6 @@ def _print_recipes() -> None:
     from alu.training.recipes import RECIPES
 
     table = Table("recipe", "what it trains")
-    for name, make in RECIPES.items():
-        table.add_row(name, (make.__doc__ or "").split("\n")[0])
+    for name, recipe in RECIPES.items():
+        table.add_row(name, recipe.about)
     Console().print(table)

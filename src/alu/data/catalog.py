@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alu.data.cache import CachedCopy, cached_copies
-from alu.data.cifar import SAMPLE, SAMPLE_SPLITS, cifar10, cifar100, find_cifar10, find_cifar100, sample
+from alu.data.cifar import FILES100, SAMPLE, SAMPLE_SPLITS, cifar10, cifar100, find_cifar10, sample
 from alu.data.dataset import Dataset
 from alu.data.fashion_mnist import fashion_mnist, find_fashion_mnist
 from alu.data.own import folder, npz
 from alu.data.pictures import Size
 from alu.data.splits import SPLITS
-from alu.data.tiny_imagenet import find_tiny_imagenet, tiny_imagenet
+from alu.data.tiny_imagenet import TINY_IMAGENET, tiny_imagenet
 from alu.errors import AluError, DataError, UsageError, nearest
 from alu.storage import explained
 
@@ -38,8 +38,8 @@ KNOWN = {
         lambda _: SAMPLE,
         SAMPLE_SPLITS,
     ),
-    "cifar100": Known("60,000 colour images, 32 x 32, 100 classes", cifar100, find_cifar100),
-    "tiny-imagenet": Known("110,000 colour images, 64 x 64, 200 classes", tiny_imagenet, find_tiny_imagenet),
+    "cifar100": Known("60,000 colour images, 32 x 32, 100 classes", cifar100, FILES100.find),
+    "tiny-imagenet": Known("110,000 colour images, 64 x 64, 200 classes", tiny_imagenet, TINY_IMAGENET.find),
     "fashion-mnist": Known("70,000 gray images, 28 x 28, 10 classes", fashion_mnist, find_fashion_mnist),
 }
 

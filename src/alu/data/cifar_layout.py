@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alu.data.archives import files_in
-from alu.data.cache import Half
+from alu.data.cache import Half, files_in
 from alu.data.pictures import decode
 from alu.errors import DataError, UntrustedError
 
@@ -72,8 +71,9 @@ def strip_images(strip: Tensor) -> Tensor:
 
 
 def _read_batch(files: dict[str, bytes], base: str, layout: CifarLayout, place: Path) -> tuple[Tensor, Tensor | None]:
+    """Images and labels of one file; a strip of pictures has its labels elsewhere."""
     if base in files:
-        return _pickled(files[base], f"{base} in {place}", layout.label_key)
+        return read_pickled(files[base], f"{base} in {place}", layout.label_key)
     if f"{base}.bin" in files:
         return _records(files[f"{base}.bin"], f"{base}.bin in {place}", layout.label_bytes)
     if f"{base}.png" in files:
@@ -86,16 +86,6 @@ def _read_batch(files: dict[str, bytes], base: str, layout: CifarLayout, place: 
         f"{layout.title} in {place} lacks {base} ({base}.bin in the binary layout). Get a fresh copy, or "
         "give root= the place of the official archive."
     )
-
-
-def _pickled(content: bytes, who: str, label_key: str) -> tuple[Tensor, Tensor]:
-    batch = read_pickled(content, who)
-    pixels, labels = batch.get("data"), batch.get(label_key)
-    if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
-        raise DataError(f"{who} has no array data of shape [N, {PIXELS}]. Get a fresh copy of the archive.")
-    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
-        raise DataError(f"{who} has no list {label_key} of whole numbers. Get a fresh copy of the archive.")
-    return _images(pixels), torch.tensor(labels, dtype=torch.int64)
 
 
 def _records(content: bytes, who: str, label_bytes: int) -> tuple[Tensor, Tensor]:
@@ -123,8 +113,8 @@ def _json_labels(files: dict[str, bytes], name: str, place: Path) -> Tensor:
         raise DataError(f"{name} in {place} is not a list of labels ({error}). Get a fresh copy.") from error
 
 
-def read_pickled(content: bytes, who: str) -> dict[str, Any]:
-    """The dictionary of a pickled batch; its arrays become uint8 NumPy arrays, the rest stays as it is."""
+def read_pickled(content: bytes, who: str, label_key: str) -> tuple[Tensor, Tensor]:
+    """Images and labels of a pickled batch."""
     try:
         value = _Reader(io.BytesIO(content), encoding="latin1").load()
     except UntrustedError as error:
@@ -133,42 +123,41 @@ def read_pickled(content: bytes, who: str) -> dict[str, Any]:
         raise DataError(f"{who} is not a pickled CIFAR batch ({error}). Get a fresh copy of the archive.") from error
     if not isinstance(value, dict):
         raise DataError(f"{who} holds a {type(value).__name__}; a CIFAR batch is a dictionary. Get a fresh copy.")
-    plain: dict[str, Any] = {}
-    for key, item in value.items():
-        name = key.decode("latin1") if isinstance(key, bytes) else str(key)
-        plain[name] = item.array(f"{name} in {who}") if isinstance(item, _Array) else item
-    return plain
+    batch = {key.decode("latin1") if isinstance(key, bytes) else key: item for key, item in value.items()}
+    rows, labels = _rows(batch.get("data"), who), batch.get(label_key)
+    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+        raise DataError(f"{who} has no list {label_key} of whole numbers. Get a fresh copy of the archive.")
+    return _images(rows), torch.tensor(labels, dtype=torch.int64)
 
 
-class _DType:
-    """Stands in for numpy.dtype."""
+def _rows(data: object, who: str) -> np.ndarray:
+    """The pixels of a batch, from what its pickle says about the array."""
+    rows: np.ndarray | None = None
+    if isinstance(data, _StandIn):
+        try:
+            _, shape, dtype, fortran, pixels = data.state
+            if dtype.arguments[0] not in ("u1", b"u1"):
+                raise TypeError(f"its type is {dtype.arguments[0]!r}; CIFAR's pixels are unsigned bytes")
+            pixels = pixels.encode("latin1") if isinstance(pixels, str) else bytes(pixels)
+            rows = np.frombuffer(pixels, np.uint8).reshape(shape, order="F" if fortran else "C")
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
+            raise DataError(
+                f"data in {who} is not a whole array ({error}). Get a fresh copy of the archive."
+            ) from error
+    if rows is None or rows.ndim != 2 or rows.shape[1] != PIXELS:
+        raise DataError(f"{who} has no array data of shape [N, {PIXELS}]. Get a fresh copy of the archive.")
+    return rows
 
-    def __init__(self, code: object = "", *_: object) -> None:
-        self.code = code
 
-    def __setstate__(self, state: object) -> None:
-        pass  # byte order, which single bytes do not have
+class _StandIn:
+    """Stands in for numpy's arrays and types: keeps what the pickle says about one, and does nothing with it."""
 
-
-class _Array:
-    """Stands in for numpy.ndarray and keeps the state that its pickle carries."""
-
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *arguments: object) -> None:
+        self.arguments = arguments
         self.state: Any = None
 
     def __setstate__(self, state: object) -> None:
         self.state = state
-
-    def array(self, who: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The uint8 array that the state describes."""
-        try:
-            _, shape, dtype, fortran, content = self.state
-            data = content.encode("latin1") if isinstance(content, str) else bytes(content)
-            if dtype.code not in ("u1", b"u1"):
-                raise TypeError(f"its type is {dtype.code!r}; CIFAR's pixels are unsigned bytes")
-            return np.frombuffer(data, np.uint8).reshape(shape, order="F" if fortran else "C")
-        except (TypeError, ValueError, AttributeError) as error:
-            raise DataError(f"{who} is not a whole array ({error}). Get a fresh copy of the archive.") from error
 
 
 def _encode(text: str, *_: object) -> bytes:
@@ -176,10 +165,10 @@ def _encode(text: str, *_: object) -> bytes:
 
 
 _STAND_INS: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy._core.multiarray", "_reconstruct"): _Array,
-    ("numpy", "ndarray"): _Array,
-    ("numpy", "dtype"): _DType,
+    ("numpy.core.multiarray", "_reconstruct"): _StandIn,
+    ("numpy._core.multiarray", "_reconstruct"): _StandIn,
+    ("numpy", "ndarray"): _StandIn,
+    ("numpy", "dtype"): _StandIn,
     ("_codecs", "encode"): _encode,
 }
 

@@ -101,6 +101,12 @@ def _digest(files: Sequence[Path], shape: tuple[int, int], channels: int) -> str
     return digest.hexdigest()
 
 
+def as_picture(image: Tensor) -> Image.Image:
+    """An image [C, H, W] in [0, 1] as a picture with 8 bits for a value."""
+    pixels = (image * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
 @contextmanager
 def opened(content: bytes | Path, who: str) -> Iterator[Image.Image]:
     """An open picture whose header was read; every way in which it can be broken becomes a DataError."""

@@ -8,15 +8,12 @@ from pathlib import Path, PurePosixPath
 import torch
 from torch import Tensor
 
-from alu.data.archives import files_in, locate
-from alu.data.cache import CachedCopy, Half, cached_copy, split_of
+from alu.data.cache import Half, Source, files_in, split_of
 from alu.data.dataset import Dataset
 from alu.data.pictures import decode
 from alu.errors import DataError
 
 TITLE = "Tiny ImageNet"
-ARCHIVES = ("tiny-imagenet-200.zip", "tiny-imagenet-*.tar*", "tiny-imagenet-*.zip")
-MARKERS = ("wnids.txt",)
 LISTS = ("wnids.txt", "words.txt", "val_annotations.txt")
 SIDE = 64
 Key = tuple[str, str]
@@ -30,17 +27,11 @@ def tiny_imagenet(split: str, n: int | None = None, seed: int = 0, root: str | P
     calibration and validation get 5 % of the training images each. `root` is the archive or a folder with it
     or its content.
     """
-    copy = find_tiny_imagenet(root)
+    copy = TINY_IMAGENET.find(root)
     return split_of("tiny-imagenet", split, copy.half, copy.classes).draw(n, seed)
 
 
-def find_tiny_imagenet(root: str | Path | None = None) -> CachedCopy:
-    """The cached copy of the data set in `root`, or the only copy there is."""
-    place = None if root is None else locate(Path(root), TITLE, ARCHIVES, MARKERS)
-    return cached_copy("tiny-imagenet", TITLE, place, _build)
-
-
-def _build(place: Path) -> tuple[dict[str, Half], tuple[str, ...]]:
+def _decode(place: Path) -> tuple[dict[str, Half], tuple[str, ...]]:
     lists: dict[str, str] = {}
     train: dict[Key, Tensor] = {}
     val: dict[Key, Tensor] = {}
@@ -102,3 +93,12 @@ def _class_names(identifiers: list[str], words: str) -> tuple[str, ...]:
         name if count[name] == 1 else f"{name} ({identifier})"
         for name, identifier in zip(first, identifiers, strict=True)
     )
+
+
+TINY_IMAGENET = Source(
+    "tiny-imagenet",
+    TITLE,
+    ("tiny-imagenet-200.zip", "tiny-imagenet-*.tar*", "tiny-imagenet-*.zip"),
+    ("wnids.txt",),
+    _decode,
+)

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import base64
 import io
-import shutil
+import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from alu.decision import Decision
 from alu.errors import AluError, StorageError
-from alu.evaluation.metrics import WRONG, outcomes
-from alu.evaluation.result import Answers, AttackRecord, Result, record_from_plain, to_plain
+from alu.evaluation.metrics import WRONG, worst
+from alu.evaluation.result import Answers, AttackRecord, Result, from_plain, to_plain
 from alu.evaluation.suite import Entry, Evaluation, settings_of
 from alu.evaluation.verdicts import eps_text
 from alu.storage import read_checked, read_json, write_checked, write_json
@@ -91,90 +91,64 @@ def _difference(name: str, known: Any, now: Any) -> str:
     return f"{name} is not the same"
 
 
-@dataclass
-class Block:
-    """Images that are attacked together; positions are those of the whole data set."""
-
-    number: int
-    clean: Answers | None = None
-    attacks: list[AttackRecord] = field(default_factory=list)
-    examples: list[dict[str, Any]] = field(default_factory=list)
-
-
-class Work:
-    """The folder that an interrupted evaluation resumes from; without one, everything stays in memory."""
-
-    def __init__(self, folder: Path | None, settings: dict[str, Any]) -> None:
-        self.folder, self.settings = folder, settings
-        if folder is not None and (folder / "evaluation.json").exists():
-            self._refuse_other_settings(folder)
-        elif folder is not None:
-            write_json(folder / "evaluation.json", settings)
-
-    def _refuse_other_settings(self, folder: Path) -> None:
-        try:
-            known = read_json(folder / "evaluation.json")
-        except StorageError as error:
-            raise StorageError(f"{error} Delete the folder {folder}; the evaluation then starts again.") from error
-        differs = differences(known if isinstance(known, dict) else {}, self.settings)
-        if differs:
-            raise StorageError(
-                f"{folder} holds an interrupted evaluation with other settings: {'; '.join(differs)}. "
-                "Finish it with its own settings, delete the folder, or choose another output."
-            )
-
-    def read(self, number: int) -> Block:
-        """What is known of a block; nothing if it has not been begun."""
-        path = self._path(number)
-        if path is None or not path.exists():
-            return Block(number)
-        plain = read_checked(path, "a block of an evaluation", "Delete it; its block is then attacked again.")
-        attacks = [record_from_plain(record) for record in plain["attacks"]]
-        return Block(number, Answers(**plain["clean"]), attacks, plain["examples"])
-
-    def write(self, block: Block) -> None:
-        """Keep a block as it is now."""
-        path = self._path(block.number)
-        if path is not None:
-            write_checked(path, to_plain(block))
-
-    def remove(self) -> None:
-        """Delete the folder: the evaluation is done and its result written."""
-        if self.folder is not None:
-            with suppress(OSError):
-                shutil.rmtree(self.folder)
-
-    def _path(self, number: int) -> Path | None:
-        return None if self.folder is None else self.folder / f"block-{number:04d}.json"
+def open_folder(folder: Path, settings: dict[str, Any]) -> None:
+    """Make the folder that an interrupted evaluation resumes from; one with other settings is refused."""
+    facts = folder / "evaluation.json"
+    if not facts.exists():
+        write_json(facts, settings)
+    try:
+        known = read_json(facts)
+    except StorageError as error:
+        raise StorageError(f"{error} Delete the folder {folder} to start the evaluation again.") from error
+    differs = differences(known if isinstance(known, dict) else {}, settings)
+    if differs:
+        raise StorageError(
+            f"{folder} holds an interrupted evaluation with other settings: {'; '.join(differs)}. "
+            "Finish it with its own settings, delete the folder, or choose another output."
+        )
 
 
-def attack_block(evaluation: Evaluation, work: Work, number: int, step: Callable[[int], None]) -> Block:
-    """All attacks on one block, from where it was left; `step` is called with the number of passes that are done."""
-    block, positions = work.read(number), evaluation.positions(number)
-    images, labels = evaluation.images[positions], evaluation.labels[positions]
-    if block.clean is None:
-        block.clean = evaluation.subject.answers(images, labels, positions)
-        work.write(block)
+def attack_block(evaluation: Evaluation, folder: Path | None, number: int, step: Callable[[int], None]) -> Result:
+    """All attacks on one block, from where it was left in the folder, as a result of its own.
+
+    `step` is called with the number of passes that are done. Without a folder, everything stays in memory.
+    """
+    path = None if folder is None else folder / f"block-{number:04d}.json"
+    if path is not None and path.exists():
+        block = from_plain(read_checked(path, "a block of an evaluation", "Delete it to attack its images again."))
+    else:
+        positions = evaluation.positions(number)
+        images, labels = evaluation.images[positions], evaluation.labels[positions]
+        clean = evaluation.subject.answers(images, labels, range(len(positions)))
+        block = blank_result(evaluation, positions, clean, [])
+        _keep(block, path)
     step(1)
     for done, entry in enumerate(evaluation.attacks, start=1):
         if done > len(block.attacks):
-            chosen = positions if entry.whole else _unbroken(evaluation, block)
-            block.attacks.append(_attack(evaluation, entry, block, chosen))
-            work.write(block)
+            # Images that are correct so far, or rejected, are left to break.
+            chosen = [image for image, value in worst(block).items() if entry.whole or value != WRONG]
+            block.attacks.append(_attack(evaluation, entry, block, number, chosen))
+            _keep(block, path)
         step(done + 1)
     return block
 
 
-def _attack(evaluation: Evaluation, entry: Entry, block: Block, positions: list[int]) -> AttackRecord:
-    """One attack on these images, and the deployed answers to what it returns."""
+def _keep(block: Result, path: Path | None) -> None:
+    if path is not None:
+        write_checked(path, to_plain(block))
+
+
+def _attack(evaluation: Evaluation, entry: Entry, block: Result, number: int, chosen: list[int]) -> AttackRecord:
+    """One attack on these images of a block, and the deployed answers to what it returns."""
     record, subject, threat = blank_record(entry), evaluation.subject, evaluation.threat
-    if not positions:
+    if not chosen:
         return record
+    positions = [evaluation.positions(number)[image] for image in chosen]
     images, labels = evaluation.images[positions], evaluation.labels[positions]
-    numbers = [int(number) for number in evaluation.dataset.indices[positions]]
     started = time.perf_counter()
     try:
         with subject.counted(record):
+            numbers = [block.numbers[image] for image in chosen]
             adversarial = entry.attack(subject.model, images, labels, numbers=numbers)
     except AluError as error:
         return replace(blank_record(entry), failed=str(error))
@@ -184,24 +158,11 @@ def _attack(evaluation: Evaluation, entry: Entry, block: Block, positions: list[
     record.notes = [str(note) for note in getattr(entry.attack, "flags_", ())]
     if not bool(threat.contains(adversarial, images).all()):
         record.notes.append("left-the-ball: some images were moved farther than the threat model allows")
-    record.answers = subject.answers(adversarial, labels, positions)
+    record.answers = subject.answers(adversarial, labels, chosen)
     record.distance = [round(value, 6) for value in threat.distance(adversarial, images).tolist()]
-    if block.number == 0:
+    if number == 0:
         block.examples += _examples(evaluation, entry, positions, adversarial)
     return record
-
-
-def _unbroken(evaluation: Evaluation, block: Block) -> list[int]:
-    """Images of the block that are correct so far, or rejected: what is left to break."""
-    assert block.clean is not None
-    labels = evaluation.labels.tolist()
-    broken = {
-        image
-        for answers in (block.clean, *(record.answers for record in block.attacks))
-        for image, value in outcomes(answers, labels).items()
-        if value == WRONG
-    }
-    return [image for image in block.clean.images if image not in broken]
 
 
 def _examples(evaluation: Evaluation, entry: Entry, positions: list[int], adversarial: Tensor) -> list[dict[str, Any]]:
@@ -210,20 +171,27 @@ def _examples(evaluation: Evaluation, entry: Entry, positions: list[int], advers
     if defense is None:
         return []
     decision = defense.decide(adversarial[:EXAMPLES])
-    rows = []
-    for place, position in enumerate(positions[:EXAMPLES]):
-        clean, attacked, score = evaluation.images[position], adversarial[place], float(decision.score[place])
-        rows.append({
+    return [
+        {
             "attack": entry.name, "image": position, "true": int(evaluation.labels[position]),
-            "answer": int(decision.label[place]), "flagged": bool(decision.flagged[place]),
-            "score": None if score != score else round(score, 4),  # noqa: PLR0124
-            "clean": png(clean), "adversarial": png(attacked),
-            # Gray is no change; black and white are the whole of eps.
-            "perturbation": png((attacked - clean) / eps / 2 + 0.5), "purified": png(decision.purified[place]),
-            "before": [round(float(value), 3) for value in decision.pre_logits[place]],
-            "after": [round(float(value), 3) for value in decision.post_logits[place]],
-        })  # fmt: skip
-    return rows
+            **pictured(decision[place], evaluation.images[position], adversarial[place], eps),
+        }
+        for place, position in enumerate(positions[:EXAMPLES])
+    ]  # fmt: skip
+
+
+def pictured(decision: Decision, clean: Tensor, attacked: Tensor, eps: float) -> dict[str, Any]:
+    """The decision on one attacked image, and its pictures."""
+    score = float(decision.score)
+    return {
+        "answer": int(decision.label), "flagged": bool(decision.flagged),
+        "score": None if math.isnan(score) else round(score, 4),
+        "clean": png(clean), "adversarial": png(attacked),
+        # Gray is no change; black and white are the whole of eps.
+        "perturbation": png((attacked - clean) / eps / 2 + 0.5), "purified": png(decision.purified),
+        "before": [round(value, 3) for value in decision.pre_logits.tolist()],
+        "after": [round(value, 3) for value in decision.post_logits.tolist()],
+    }  # fmt: skip
 
 
 def png(image: Tensor) -> str:
@@ -240,3 +208,25 @@ def png(image: Tensor) -> str:
 def blank_record(entry: Entry) -> AttackRecord:
     """The record of an attack before it has seen an image."""
     return AttackRecord(entry.name, entry.knowledge, entry.about, settings_of(entry.attack), entry.whole)
+
+
+def blank_result(evaluation: Evaluation, positions: list[int], clean: Answers, attacks: list[AttackRecord]) -> Result:
+    """The result of an evaluation for the images at these positions, with these outcomes."""
+    dataset = evaluation.dataset
+    return Result(
+        subject=evaluation.subject.as_json(),
+        dataset={
+            "name": dataset.name, "split": dataset.split, "n": len(dataset), "sha256": evaluation.fingerprint,
+            "block": evaluation.block_size,
+        },
+        threat={"norm": evaluation.threat.norm, "eps": evaluation.threat.eps},
+        suite=evaluation.suite,
+        budget=evaluation.budget,
+        labels=[int(evaluation.labels[position]) for position in positions],
+        numbers=[int(dataset.indices[position]) for position in positions],
+        classes=list(dataset.classes),
+        clean=clean,
+        attacks=attacks,
+        provenance=dict(evaluation.provenance),
+        shard=list(evaluation.shard),
+    )  # fmt: skip

@@ -36,14 +36,14 @@ def from_curves(curves: dict[str, Any], norm: str) -> list[Diagnostic]:
     large = f"{last['right']} of {n} answers are correct at eps {size(last['eps'])}"
     starts = f"{once['right']} after one start, {often['right']} after {often['restarts']}"
     return [
-        checked("eps-monotone", not rises, f"Correct answers of {n} by eps: {sizes}.",
+        checked("eps-monotone", not rises, f"Correct answers out of {n}, by eps: {sizes}.",
                 "They should never increase with eps."),
         checked("eps-large", last["right"] <= few,
                 f"{large}, where an image can be turned into almost any other."),
         checked("more-steps", by_steps[1]["right"] - by_steps[-1]["right"] <= few,
-                f"Correct answers of {n} by steps: {steps}.", "More steps still break more images."),
+                f"Correct answers out of {n}, by steps: {steps}.", "More steps still break more images."),
         checked("more-restarts", once["right"] - often["right"] <= few,
-                f"Correct answers of {n}: {starts}.", "More restarts still break more images."),
+                f"Correct answers out of {n}: {starts}.", "More restarts still break more images."),
     ]  # fmt: skip
 
 
@@ -59,15 +59,11 @@ def black_box(result: Result) -> Diagnostic:
     if not late:
         return Diagnostic("black-box", "not run", "No query or transfer attack was part of this suite.")
     counts = {record.name: broken(result, record) for record in late}
-    best = max(counts, key=lambda name: counts[name])
-    if counts[best] > 0.002 * n:
-        says = (
-            f"{best} broke {counts[best]} images ({100 * counts[best] / n:.1f} points) that every gradient attack had "
-            "missed: gradients may be masked, or their budget too small."
-        )
-        return Diagnostic("black-box", "failed", says)
     texts = ", ".join(f"{name} broke {count}" for name, count in counts.items())
-    return Diagnostic("black-box", "passed", f"After the gradient attacks {texts} of {n} images.")
+    return checked(
+        "black-box", max(counts.values()) <= 0.002 * n, f"After the gradient attacks {texts} of {n} images.",
+        "Gradients may be masked, or the gradient attacks too short.",
+    )  # fmt: skip
 
 
 def oblivious(result: Result) -> Diagnostic:
@@ -75,7 +71,7 @@ def oblivious(result: Result) -> Diagnostic:
     if result.shard[1] > 1:  # a shard numbers its images by itself
         return Diagnostic("oblivious", "not run", "It is computed when the shards are merged.")
     if result.subject.get("traits", {}).get("stochastic"):
-        says = "For a random subject the worst of ten draws counts, which one gradient search cannot be compared with."
+        says = "Outputs are random and the worst of ten draws counts, so one gradient search is not comparable."
         return Diagnostic("oblivious", "not run", says)
     clean = outcomes(result.clean, result.labels)
     probed = {int(row["image"]): int(row["broken"]) for row in result.curves.get("probed", [])}
@@ -90,8 +86,8 @@ def oblivious(result: Result) -> Diagnostic:
         return Diagnostic("oblivious", "not run", says)
     best, by_gradient = max(counts, key=lambda name: counts[name]), sum(probed[image] for image in chosen)
     says = (
-        f"Of {len(chosen)} images that are not answered wrongly when clean, {best}, which does not know the defence, "
-        f"breaks {counts[best]}; one gradient search on the deployed output breaks {by_gradient}."
+        f"Of {len(chosen)} images that are answered correctly or rejected when clean, {best}, which does not know the "
+        f"defence, breaks {counts[best]}; one gradient search on the deployed output breaks {by_gradient}."
     )
     sound = counts[best] <= by_gradient + slack(len(probed))
     return checked("oblivious", sound, says, "The deployed output's gradient is masked.")
@@ -100,10 +96,9 @@ def oblivious(result: Result) -> Diagnostic:
 def inside(result: Result) -> Diagnostic:
     """Whether every image stayed inside the ball and inside [0, 1]."""
     left = [record.name for record in result.attacks if any(note.startswith("left-the-ball") for note in record.notes)]
-    if left:
-        says = f"Images of {', '.join(left)} are not allowed by the threat model."
-        return Diagnostic("left-the-ball", "failed", says)
-    return Diagnostic("left-the-ball", "passed", "Every attacked image lies inside the ball and inside [0, 1].")
+    outside = f"Images of {', '.join(left)} lie outside the ball or outside [0, 1]: the threat model forbids them."
+    everything_inside = "Every attacked image lies inside the ball and inside [0, 1]."
+    return checked("left-the-ball", not left, outside if left else everything_inside)
 
 
 def autoattack_flags(result: Result) -> Diagnostic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from torch import Tensor
 from alu.check import check_images, check_labels, evaluating
 from alu.data.dataset import Dataset
 from alu.errors import UsageError, check_choice
-from alu.evaluation.cascade import Block, Work, attack_block, blank_record
+from alu.evaluation.cascade import attack_block, blank_record, blank_result, open_folder
 from alu.evaluation.harmless import harmless_rows
 from alu.evaluation.probes import diagnose, observed_traits
 from alu.evaluation.result import Answers, Result
@@ -24,7 +25,6 @@ from alu.progress import Count, Watch, silent
 from alu.provenance import provenance
 from alu.threat import ThreatModel
 
-"""Called with what is being done, how much is done, and how much there is."""
 PROBED = 8
 """How many images show a subject's traits."""
 
@@ -147,7 +147,6 @@ def prepare(
     dataset = _dataset(subject, images, labels, classes)
     _refuse_wrong_size(len(dataset), shard, block_size)
     pixels, truth = dataset.images.to(subject.device), dataset.labels.to(subject.device)
-    check_images(pixels, "evaluate")
     subject.check(pixels, dataset.name, dataset.classes)
     with evaluating(subject.model):
         refuse_unnormalised(subject.logits, pixels, truth)
@@ -178,10 +177,9 @@ def run(
     subject, bare = evaluation.subject, evaluation.bare
     folder = None if out is None else Path(out).with_name(Path(out).name + ".work")
     with evaluating(subject.model):
-        work = Work(folder, evaluation.settings())
-        result = _attack_all(evaluation, work, partial(watch, "Attacking"))
+        result = _attack_all(evaluation, folder, partial(watch, "Attacking"))
         if bare is not None:
-            inner = Work(None if folder is None else folder / "bare", bare.settings())
+            inner = None if folder is None else folder / "bare"
             result.bare = _attack_all(bare, inner, partial(watch, "Attacking the bare classifier"))
         result.detection = subject.detector_facts()
         if diagnostics and evaluation.shard[0] == 0:
@@ -192,9 +190,9 @@ def run(
                     watch=partial(watch, "Harmless changes"),
                 )  # fmt: skip
             diagnose(evaluation, result, watch)
-    if out is not None:
+    if out is not None and folder is not None:
         result.save(out)
-        work.remove()
+        shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
@@ -204,7 +202,7 @@ def _dataset(
     """Images, labels and class names together."""
     if isinstance(images, Dataset):
         if labels is not None or classes is not None:
-            raise UsageError("evaluate takes labels and class names from the Dataset. Give it neither of them.")
+            raise UsageError("A Dataset holds its own labels and class names. Leave out labels and classes.")
         return images
     if labels is None:
         raise UsageError("evaluate needs the labels of its images: alu.evaluate(defense, images, labels).")
@@ -225,56 +223,29 @@ def _refuse_wrong_size(n: int, shard: tuple[int, int], block_size: int) -> None:
         raise UsageError(f"evaluate needs shard=(i, n) with i from 0 to n - 1; it was given {tuple(shard)}.")
     blocks = -(-n // block_size)
     if shard[1] > blocks:
-        raise UsageError(f"{n} images are {blocks} blocks of {block_size}, too few for {shard[1]} shards. Use fewer.")
+        raise UsageError(
+            f"{n} images make {blocks} blocks of {block_size}, too few for {shard[1]} shards. Use fewer shards."
+        )
 
 
-def _attack_all(evaluation: Evaluation, work: Work, watch: Count) -> Result:
+def _attack_all(evaluation: Evaluation, folder: Path | None, watch: Count) -> Result:
     """All attacks on this shard's blocks, as one result."""
-    numbers, passes = evaluation.blocks, len(evaluation.attacks) + 1
+    if folder is not None:
+        open_folder(folder, evaluation.settings())
+    attacks, numbers = evaluation.attacks, evaluation.blocks
+    passes = len(attacks) + 1
 
     def step(blocks: int, done: int) -> None:
         watch(blocks * passes + done, len(numbers) * passes)
 
-    blocks = [attack_block(evaluation, work, number, partial(step, index)) for index, number in enumerate(numbers)]
-    return _result(evaluation, blocks)
-
-
-def _result(evaluation: Evaluation, blocks: list[Block]) -> Result:
-    """One result from the blocks; positions become those among the images that were attacked."""
-    kept = [position for block in blocks for position in evaluation.positions(block.number)]
-    place = {position: index for index, position in enumerate(kept)}
-    clean = Answers()
-    records = [blank_record(entry) for entry in evaluation.attacks]
-    for block in blocks:
-        assert block.clean is not None
-        clean.extend(block.clean)
-        for record, part in zip(records, block.attacks, strict=True):
-            record.extend(part)
-    for answers in (clean, *(record.answers for record in records)):
-        answers.images = [place[position] for position in answers.images]
-    ran = [entry for entry, record in zip(evaluation.attacks, records, strict=True) if not record.failed]
-    failed = [record.name for record in records if record.failed]
-    missing = unmet(evaluation.subject.traits, ran) + ([f"{', '.join(failed)} could not run"] if failed else [])
-    dataset = evaluation.dataset
-    return Result(
-        subject=evaluation.subject.as_json(),
-        dataset={
-            "name": dataset.name, "split": dataset.split, "n": len(dataset), "sha256": evaluation.fingerprint,
-            "block": evaluation.block_size,
-        },
-        threat={"norm": evaluation.threat.norm, "eps": evaluation.threat.eps},
-        suite=evaluation.suite,
-        budget=evaluation.budget,
-        labels=[int(evaluation.labels[position]) for position in kept],
-        numbers=[int(dataset.indices[position]) for position in kept],
-        classes=list(dataset.classes),
-        clean=clean,
-        attacks=records,
-        provenance=dict(evaluation.provenance),
-        unmet=missing,
-        examples=[example for block in blocks for example in block.examples],
-        shard=list(evaluation.shard),
-    )  # fmt: skip
+    result = blank_result(evaluation, [], Answers(), [blank_record(entry) for entry in attacks])
+    for index, number in enumerate(numbers):
+        result.extend(attack_block(evaluation, folder, number, partial(step, index)))
+    ran = [entry for entry, record in zip(attacks, result.attacks, strict=True) if not record.failed]
+    result.unmet = unmet(evaluation.subject.traits, ran)
+    if failed := [record.name for record in result.attacks if record.failed]:
+        result.unmet.append(f"{', '.join(failed)} could not run")
+    return result
 
 
 # What `help(alu.evaluate)` shows: every parameter by name.

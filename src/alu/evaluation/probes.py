@@ -6,9 +6,8 @@ All of them expect a model in eval mode; ids of diagnostics are stable, and docs
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -70,8 +69,7 @@ def diagnose(evaluation: Evaluation, result: Result, watch: Watch = silent) -> N
         items.append(noise(subject, images, labels, threat, attacked))
         own = [entry.attack for entry in evaluation.extra]
         searches = [PGD(norm=threat.norm, eps=threat.eps, seed=seed), *own]
-        makers = [partial(_restarted, attack) for attack in searches if isinstance(attack, GradientAttack)]
-        items.append(restarts(subject, images, labels, makers))
+        items.append(restarts(subject, images, labels, searches))
         watch(STAGE, 4, 4)
     result.diagnostics = [*from_outcomes(result), *items]
 
@@ -152,13 +150,16 @@ def margin_slope(subject: Subject, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def score_slope(subject: Subject, images: Tensor) -> Tensor | None:
-    """The gradient of the detector's score; None where no detector decides."""
+    """The gradient of the detector's score, zero if it has none; None where no detector decides."""
     if subject.defense is None or not subject.defense.traits.detector:
         return None
-    view = View(subject.defense, Level(subject.defense.grad_mode), "The diagnostic")
+    view = View(subject.defense, Level(subject.defense.grad_mode))
     with torch.enable_grad():
         at = images.detach().clone().requires_grad_(True)
-        return gradient_of(view.excess(view.evidence(at)).sum(), at, "The diagnostic").detach()
+        try:
+            return gradient_of(view.excess(view.evidence(at)).sum(), at, "The diagnostic").detach()
+        except AluError:
+            return torch.zeros_like(images)
 
 
 def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnostic]:
@@ -172,15 +173,12 @@ def gradients(subject: Subject, images: Tensor, labels: Tensor) -> list[Diagnost
             Diagnostic("gradients-mislead", "not run", "There is no gradient to compare."),
         ]
     fine = usable(slope)
-    rates = {"": float(fine.float().mean())}
-    try:
-        score = score_slope(subject, images)
-    except AluError:
-        score = torch.zeros_like(images)
+    rates = {"output": float(fine.float().mean())}
+    score = score_slope(subject, images)
     if score is not None:
-        rates[" and of the score"] = float(usable(score).float().mean())
-    texts = ", ".join(f"{100 * rate:.0f} % of {len(images)} images{name}" for name, rate in rates.items())
-    says = f"A gradient that is finite and not zero: {texts}."
+        rates["score"] = float(usable(score).float().mean())
+    texts = ", ".join(f"of the {name} for {100 * rate:.0f} % of {len(images)} images" for name, rate in rates.items())
+    says = f"The gradient is finite and not zero: {texts}."
     first = checked("gradients-usable", min(rates.values()) >= USABLE, says)
     return [first, _uphill(subject, images[fine], labels[fine], slope[fine])]
 
@@ -193,8 +191,8 @@ def _uphill(subject: Subject, images: Tensor, labels: Tensor, slope: Tensor) -> 
     up, down = (margin(logits_of(subject.model, (images + by).clamp(0, 1)), labels) for by in (step, -step))
     rate = float((up > down).float().mean())
     says = (
-        f"On {100 * rate:.0f} % of {len(images)} images the loss is higher one gray level along the gradient's sign "
-        f"than one against it ({100 * UPHILL:.0f} % required)."
+        f"On {100 * rate:.0f} % of {len(images)} images a step of one gray level along the gradient's sign gives a "
+        f"higher loss than a step against it ({100 * UPHILL:.0f} % required)."
     )
     return checked("gradients-mislead", rate >= UPHILL, says)
 
@@ -212,7 +210,7 @@ def steadiness(subject: Subject, images: Tensor) -> list[Diagnostic]:
 
     again = compared("second-call", second, "in a second call")
     if random and not subject.declared.stochastic:
-        again = Diagnostic("second-call", "failed", f"{again.says} It does not declare the trait `stochastic`.")
+        again = Diagnostic("second-call", "failed", f"{again.says} The model does not declare the trait `stochastic`.")
     return [
         compared("batch-size", output_of(subject, images, batch_size=3), "in batches of 3"),
         compared("batch-order", output_of(subject, images.flip(0)).flipped(), "in the opposite order"),
@@ -253,9 +251,9 @@ def reseeding(subject: Subject, images: Tensor) -> Diagnostic:
             torch.random.set_rng_state(generator(seed, "reseeding").get_state())
             output_of(subject, images)
             states.append(torch.random.get_rng_state())
-    if torch.equal(states[0], states[1]):
-        return Diagnostic("reseeding", "failed", "A call sets the global random state to a fixed value.")
-    return Diagnostic("reseeding", "passed", "A call does not set the global random state.")
+    fixed = torch.equal(states[0], states[1])
+    does = "sets the global random state to a fixed value" if fixed else "does not set the global random state"
+    return checked("reseeding", not fixed, f"A call {does}.")
 
 
 def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel, attacked: Tensor) -> Diagnostic:
@@ -268,29 +266,28 @@ def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel,
     correct = ~fooled(subject.model, images, labels)
     by_noise, by_attack = int((broken & correct).sum()), int((attacked & correct).sum())
     says = (
-        f"Of {int(correct.sum())} images that are answered correctly when clean, five random corners of the ball break "
-        f"{by_noise}, the gradient attack {by_attack}."
+        f"Of {int(correct.sum())} images that are answered correctly when clean, random noise of size eps breaks "
+        f"{by_noise} in five draws, the gradient attack {by_attack}."
     )
     return checked("noise", by_noise == 0 or by_noise < by_attack, says)
 
 
-def restarts(
-    subject: Subject,
-    images: Tensor,
-    labels: Tensor,
-    makers: Sequence[Callable[[int], Attack]],
-    counts: tuple[int, ...] = (1, 2, 4),
-) -> Diagnostic:
+def restarts(subject: Subject, images: Tensor, labels: Tensor, attacks: Sequence[Attack]) -> Diagnostic:
     """Whether more restarts ever lose an image that fewer had broken: an attack must keep its best."""
     says, most = [], 0
-    for make in makers:
-        broken = [fooled(subject.model, make(count)(subject.model, images, labels), labels) for count in counts]
-        lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken))
-        texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in zip(counts, broken, strict=True))
+    for attack in attacks:
+        if not isinstance(attack, GradientAttack):
+            continue
+        broken = {}
+        for count in (1, 2, 4):
+            search = _restarted(attack, count)
+            broken[count] = fooled(subject.model, search(subject.model, images, labels), labels)
+        lost = max(int((fewer & ~more).sum()) for fewer, more in pairwise(broken.values()))
+        texts = ", ".join(f"{int(hit.sum())} with {count}" for count, hit in broken.items())
         ending = f"; more restarts lost {lost} that fewer had broken" if lost else ""
-        says.append(f"{type(make(1)).__name__}: {texts}{ending}.")
+        says.append(f"{type(attack).__name__}: {texts}{ending}.")
         most = max(most, lost)
-    return checked("restarts", not most, f"Broken images of {len(images)} by number of restarts. {' '.join(says)}")
+    return checked("restarts", not most, f"Images broken out of {len(images)}, by number of restarts. {' '.join(says)}")
 
 
 def _restarted(attack: GradientAttack, count: int) -> Attack:

@@ -41,10 +41,11 @@ class Answers:
     steady: list[float] = field(default_factory=list)
     """Share of resubmissions that were answered correctly; only for random defences."""
 
-    def extend(self, other: Answers) -> None:
-        """Add the answers for further images."""
+    def extend(self, other: Answers, offset: int) -> None:
+        """Add the answers for further images, whose positions begin at `offset`."""
         for item in fields(self):
             getattr(self, item.name).extend(getattr(other, item.name))
+        self.images[len(self.images) - len(other.images) :] = [offset + image for image in other.images]
 
 
 @dataclass
@@ -69,9 +70,9 @@ class AttackRecord:
     failed: str = ""
     """Why it could not run."""
 
-    def extend(self, other: AttackRecord) -> None:
-        """Add the same attack on further images."""
-        self.answers.extend(other.answers)
+    def extend(self, other: AttackRecord, offset: int) -> None:
+        """Add the same attack on further images, whose positions begin at `offset`."""
+        self.answers.extend(other.answers, offset)
         self.distance += other.distance
         self.whole = self.whole and other.whole
         self.seconds += other.seconds
@@ -153,6 +154,16 @@ class Result:
         """How many images were attacked at once; None in results of older versions."""
         return self.dataset.get("block")
 
+    def extend(self, other: Result) -> None:
+        """Add the outcomes of the same evaluation on further images."""
+        offset = len(self.labels)
+        self.labels += other.labels
+        self.numbers += other.numbers
+        self.clean.extend(other.clean, offset)
+        for record, further in zip(self.attacks, other.attacks, strict=True):
+            record.extend(further, offset)
+        self.examples += [{**example, "image": offset + example["image"]} for example in other.examples]
+
     @property
     def clean_accuracy(self) -> float:
         """Share of clean images that are answered correctly."""
@@ -212,8 +223,8 @@ class Result:
         plain = read_checked(path, what, advice)
         if "experiment" in plain:
             raise StorageError(
-                f"{path} is a result of alu reproduce, whose page is {path.with_name('paper.html')}; alu report "
-                "reads those of alu evaluate."
+                f"{path} is a result of alu reproduce; its page is {path.with_name('paper.html')}. Only results of alu "
+                "evaluate can be read here."
             )
         if plain.pop("format", None) != FORMAT:
             raise StorageError(f"{path} is not {what}. Evaluate again.")
@@ -234,17 +245,12 @@ def from_plain(plain: dict[str, Any]) -> Result:
     """A result from its plain values."""
     plain = dict(plain)
     plain["clean"] = Answers(**plain["clean"])
-    plain["attacks"] = [record_from_plain(record) for record in plain["attacks"]]
+    records = map(_renamed, plain["attacks"])
+    plain["attacks"] = [AttackRecord(**{**record, "answers": Answers(**record["answers"])}) for record in records]
     plain["diagnostics"] = [Diagnostic(**_renamed(item)) for item in plain["diagnostics"]]
     if plain.get("bare") is not None:  # results of older versions have none
         plain["bare"] = from_plain(plain["bare"])
     return Result(**plain)
-
-
-def record_from_plain(plain: dict[str, Any]) -> AttackRecord:
-    """The record of one attack from its plain values."""
-    plain = _renamed(plain)
-    return AttackRecord(**{**plain, "answers": Answers(**plain["answers"])})
 
 
 def _renamed(plain: dict[str, Any]) -> dict[str, Any]:

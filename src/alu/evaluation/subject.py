@@ -22,13 +22,13 @@ from alu.errors import InputError
 from alu.evaluation.result import Answers, AttackRecord
 from alu.models.cards import Card, bundled_name, weight_hash
 from alu.models.normalize import CIFAR10, IMAGENET, Normalize, per_channel
+from alu.parts import PLAIN
 from alu.purifiers import Blur
 from alu.purifiers.base import Traits
 from alu.stats import sign_test
 
 TRIED = 16
 """How many images are tried before anything is measured."""
-PLAIN = (str, int, float, bool, type(None))
 CONTROL = Blur(sigma=0.5)
 """The simplest purifier, for comparison."""
 NORMALISATIONS = {
@@ -256,7 +256,8 @@ def refuse_unnormalised(logits: Callable[[Tensor], Tensor], images: Tensor, labe
         gained, lost = int((normalised & ~plain).sum()), int((plain & ~normalised).sum())
         if gained - lost >= 0.1 * len(images) and sign_test(gained, lost) < 1e-3:
             raise InputError(
-                f"The classifier is correct on {int(plain.sum())} of {len(images)} images as they are, in [0, 1], and "
-                f"on {int(normalised.sum())} with {whose} mean and deviation: it lacks its normalisation. Put it "
-                f"inside: torch.nn.Sequential(alu.models.Normalize({statistics[0]}, {statistics[1]}), classifier)."
+                f"The classifier is correct on {int(plain.sum())} of {len(images)} images in [0, 1], but on "
+                f"{int(normalised.sum())} of them after normalisation with {whose} mean and standard deviation: "
+                "it lacks its normalisation. Put it inside: "
+                f"torch.nn.Sequential(alu.models.Normalize({statistics[0]}, {statistics[1]}), classifier)."
             )

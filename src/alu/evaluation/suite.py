@@ -24,6 +24,7 @@ from alu.data.dataset import Dataset
 from alu.defense import Defense
 from alu.evaluation.subject import Subject
 from alu.models.cards import Card, weight_hash
+from alu.parts import PLAIN
 from alu.purifiers.base import Traits
 from alu.threat import ThreatModel
 
@@ -139,8 +140,7 @@ class Evaluation:
 def settings_of(attack: Any) -> dict[str, Any]:
     """An attack's class and its plain settings."""
     inner = getattr(attack, "attack", attack)
-    plain = (str, int, float, bool, type(None))
-    facts = {key: value for key, value in vars(inner).items() if isinstance(value, plain) and not key.startswith("_")}
+    facts = {key: value for key, value in vars(inner).items() if isinstance(value, PLAIN) and not key.startswith("_")}
     return {"class": type(inner).__name__, **facts}
 
 

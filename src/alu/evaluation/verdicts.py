@@ -242,7 +242,7 @@ def _accuracies(result: Result) -> list[str]:
         clean, attacked = (f"{100 * mean:.1f} %" for mean in means)
         # At most: an image that one draw gets wrong counts as broken, and is attacked no further.
         lines.append(
-            f"mean over draws           clean {clean}, robust at most {attacked}; above, the worst of ten draws counts"
+            f"mean over draws           clean {clean}, robust at most {attacked}; figures above: the worst of ten draws"
         )
     return lines + _harmless(result)
 

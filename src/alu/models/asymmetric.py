@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alu.errors import UsageError
 from alu.models.architecture import architecture
 from alu.models.resnet import BasicBlock, ResNet
-from alu.models.vae import VAE
+from alu.models.vae import VAE, padded_to
 
 INNER_LAYERS = 6
 """Decoder layers that the classifier uses: up to the activation at half resolution."""
@@ -54,9 +53,7 @@ class Asymmetric(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits [N, num_classes] of images or of features."""
         if images.shape[1] == self.channels:
-            down, right = -images.shape[2] % self.stride, -images.shape[3] % self.stride
-            padded = F.pad(images, (0, right, 0, down), mode="replicate") if down or right else images
-            images = self.inner(self.encode(padded)[0])
+            images = self.inner(self.encode(padded_to(images, self.stride))[0])
         logits: Tensor = self.head(images)
         return logits
 

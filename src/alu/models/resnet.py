@@ -160,11 +160,7 @@ def resnet18(
     --------
     >>> logits = alu.models.resnet18(num_classes=5, width=4)(images)
     """
-    widths = (width, 2 * width, 4 * width, 8 * width)
-    stride = _stem_stride(size)
-    return ResNet(
-        BasicBlock, (2, 2, 2, 2), widths, num_classes, channels=channels, stem_stride=stride, mean=mean, std=std
-    )
+    return _four_stages(BasicBlock, (2, 2, 2, 2), num_classes, channels, size, width, mean, std)
 
 
 @architecture
@@ -178,13 +174,14 @@ def resnet50(
     --------
     >>> logits = alu.models.resnet50(num_classes=5, width=4)(images)
     """
+    return _four_stages(Bottleneck, (3, 4, 6, 3), num_classes, channels, size, width, mean, std)
+
+
+def _four_stages(
+    block: type[BasicBlock] | type[Bottleneck], depths: Sequence[int], num_classes: int, channels: int, size: int,
+    width: int, mean: Sequence[float], std: Sequence[float],
+) -> ResNet:  # fmt: skip
+    """A network whose first stage stays near 32 pixels: larger images are halved once at the stem."""
     widths = (width, 2 * width, 4 * width, 8 * width)
-    stride = _stem_stride(size)
-    return ResNet(
-        Bottleneck, (3, 4, 6, 3), widths, num_classes, channels=channels, stem_stride=stride, mean=mean, std=std
-    )
-
-
-def _stem_stride(size: int) -> int:
-    """Keep the first stage near 32 pixels: larger images are halved once at the stem."""
-    return 1 if size <= 32 else 2
+    stride = 1 if size <= 32 else 2
+    return ResNet(block, depths, widths, num_classes, channels=channels, stem_stride=stride, mean=mean, std=std)

@@ -9,6 +9,12 @@ from torch import Tensor, nn
 from alu.models.architecture import architecture
 
 
+def padded_to(images: Tensor, stride: int) -> Tensor:
+    """Images whose last row and column are repeated until height and width are multiples of `stride`."""
+    down, right = -images.shape[2] % stride, -images.shape[3] % stride
+    return F.pad(images, (0, right, 0, down), mode="replicate") if down or right else images
+
+
 class SmoothBlock(nn.Module):
     """Two 3x3 convolutions and a shortcut, with SiLU: smooth, so that second derivatives of the decoder exist."""
 

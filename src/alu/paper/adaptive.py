@@ -149,7 +149,7 @@ EACH_ATTACK = Experiment(
     question="Which attack that knows the defence works against which reading?",
     sizes={"calibration": (2_500, 200), "n": (100, 2), "robust": (1, 0)},
     differs="Not in the paper.",
-    why="90 attacks on a purifier of 20 steps; budget quick, and only some of them on the robust classifier.",
+    why="90 attacks on a purifier of 20 steps: all have budget quick, and only some are run on the robust classifier.",
     leaves_out="Left out: the robust classifier, on which each attack takes minutes.",
 )
 

@@ -128,47 +128,40 @@ def view(results: Results) -> list[Panel]:
 
 
 def _figures(results: Results) -> dict[str, Rows]:
-    """The rows of each figure."""
-    titles = (
-        "E1: what was right clean, and what was not",
-        "E2: the attack is given the next class instead of the true one",
-        "E3: the label decoded from the perturbation alone",
-        "E4: other purifiers in the VAE's place",
-        "E5: only attacks that succeeded",
-    )
-    figures: list[Rows] = [[] for _ in titles]
-    first, second, third, fourth, fifth = figures
+    """The rows of each figure that was measured, by its title."""
+    figures: dict[str, Rows] = {}
     for _, split in results.measured([SPLIT]):
         alu, before, after = _alu(split["attacked"]), split["clean"]["bare"], split["attacked"]["bare"]
-        first += [
+        figures["E1: what was right clean, and what was not"] = [
             ("clean images, ALU right", _alu(split["clean"]), Colour.BLUE),
             ("attacked images, ALU right", alu, Colour.RED),
             ("attacked, f was right clean", select(alu, before), Colour.RED),
             ("attacked, f was wrong clean", select(alu, before, "0"), Colour.RED),
         ]
         succeeded = select(select(alu, before), select(after, before), "0")
-        fifth += [
+        figures["E5: only attacks that succeeded"] = [
             ("all attacked images, ALU right", alu, Colour.SLATE),
             ("attacks on f that succeeded, ALU right", succeeded, Colour.RED),
         ]
     for _, swapped in results.measured([SWAPPED]):
-        second += [
+        figures["E2: the attack is given the next class instead of the true one"] = [
             ("ALU answers the next class", swapped["answer is the swapped label"], Colour.RED),
             ("ALU answers the true class", swapped["answer is the true label"], Colour.BLUE),
             ("the next class, ranked last five clean", unlikely(swapped), Colour.RED),
         ]
     for _, decoded in results.measured([DECODED]):
-        third += [
+        figures["E3: the label decoded from the perturbation alone"] = [
             (f"linear probe, fitted on {decoded['fitted on']} others", decoded["linear probe"], Colour.RED),
             ("f, shown the negative on grey", decoded["classifier on the negative"], Colour.RED),
         ]
     for key, measured in results.measured(REPLACED):
-        fourth += [
+        rows = figures.setdefault("E4: other purifiers in the VAE's place", [])
+        rows += [
             (f"{key.control}: clean, ALU", _alu(measured["clean"]), Colour.BLUE),
             (f"{key.control}: attacked, ALU", _alu(measured["attacked"]), Colour.RED),
             (f"{key.control}: attacked, purified only", measured["attacked"]["purified"], Colour.SLATE),
         ]
-    return dict(zip(titles, figures, strict=True))
+    return dict(sorted(figures.items()))
 
 
 def unlikely(swapped: Measured) -> str:
@@ -210,8 +203,8 @@ def hard_samples(results: Results) -> Verdict:
     wrong, follow = select(_alu(split["attacked"]), split["clean"]["bare"], "0"), unlikely(swapped)
     figures = [
         f"Of the images the classifier gets wrong clean, {percent(wrong)} are right under attack",
-        "Given another label that the clean logits rank among the last five, and that nobody would confuse, the same "
-        f"attack makes ALU answer that label on {percent(follow)}: ALU reads what the attacker wrote",
+        "If the same attack is given a wrong label that the clean logits rank among the last five, one that nobody "
+        f"would confuse, ALU answers that label on {percent(follow)}: it follows what the attacker chose",
     ]
     return Verdict(every([at_most(ones(follow), 0.1)]), figures, "To hold: ALU answers such a label on at most 10 %.")
 
@@ -222,7 +215,7 @@ EXPERIMENT = Experiment(
     measure,
     view,
     title="What explains the effect",
-    question="Where does accuracy under attack above clean accuracy come from, and is the VAE needed for it?",
+    question="Why is accuracy under attack higher than clean accuracy, and is the VAE needed for that?",
     sizes={"calibration": (2_500, 200), "n": (500, 40), "probe": (1_500, 200), "enlarged": (4, 4)},
     differs="Not in the paper.",
     why="500 test images come with the package.",

@@ -69,8 +69,9 @@ def standing(results: Results, system: str, reading: Reading) -> str:
 
 
 IDENTITY = (
-    "BPDA replaces the derivative of purification by that of the identity. Where the classifier reads features the "
-    "identity does not fit, as the paper says; the gradient then goes through the inner decoder and the encoder."
+    "BPDA replaces the derivative of purification by that of the identity. The asymmetric classifier reads features, "
+    "which have another shape than the image, so the identity does not fit, as the paper says; there the gradient goes "
+    "through the inner decoder and the encoder."
 )
 
 

@@ -8,9 +8,9 @@ from alu.paper.base import Cell, Experiment, System, Tensor, Workbench
 from alu.paper.claims import OBLIVIOUS, Verdict, at_least, claim, every
 from alu.paper.iterations import COUNTS
 from alu.paper.store import Column, Measured, Results
-from alu.paper.views import Colour, Panel, Table, curve
+from alu.paper.views import Colour, Panel, Table, curve, line_chart
 from alu.report.axes import Axes, linear, steps
-from alu.report.charts import Chart, Line, lines
+from alu.report.charts import Chart, Line
 from alu.stats import Estimate, mean, mean_difference
 
 SYSTEM = System("cifar10-standard", "cifar10-vae")
@@ -81,9 +81,8 @@ def view(results: Results) -> list[Panel]:
     if not drawn:
         return [Table.empty("Convergence")]
     axes = Axes(steps(int(cosines[0].points[-1][0])), linear(-1.0, 1.0), "latent steps N", "cosine")
-    caption = "Estimated against true logit change"
-    legend = [(line.name, line.colour) for line in cosines]
-    drawn.append(Chart(caption, lines(axes, caption, cosines), legend, ["1: the estimate points the right way."]))
+    caption, note = "Estimated against true logit change", "1: the estimate points the right way."
+    drawn.append(line_chart(caption, axes, cosines, note))
     return [tuple(drawn), *tables]
 
 
@@ -91,13 +90,9 @@ def _distances(kind: str, rows: list[Row], itself: Estimate) -> Chart:
     chosen = ((TO_CLEAN, Colour.BLUE), (TO_ATTACKED, Colour.RED))
     most = max(row[name].interval[1] for _, row in rows for name, _ in chosen)
     axes = Axes(steps(rows[-1][0]), linear(0, max(most, itself.value) * 1.1), "latent steps N", "root mean square")
-    drawn = [
-        curve(f"{kind}: {name} image", colour, [(at, row[name]) for at, row in rows], ".4f") for name, colour in chosen
-    ]
+    drawn = [curve(f"{name} image", colour, [(at, row[name]) for at, row in rows], ".4f") for name, colour in chosen]
     drawn.append(Line("attacked to clean", Colour.GREY, [(rows[0][0], itself.value), (rows[-1][0], itself.value)]))
-    legend = [(line.name.removeprefix(f"{kind}: "), line.colour) for line in drawn]
-    caption = f"Distance of the purified image, {kind}"
-    return Chart(caption, lines(axes, caption, drawn), legend)
+    return line_chart(f"Distance of the purified image, {kind}", axes, drawn)
 
 
 @claim("the purified image approaches the clean one", "With more steps the output approaches the clean image.")

@@ -73,8 +73,8 @@ def view(results: Results) -> list[Panel]:
     title = "Which features carry the logit change"
     header = ["", "robust features", "non-robust features", "irrelevant features", "R² of the paper's equation"]
     note = (
-        "The part of the mean change that each kind of feature carries, and how much of the change's variance between "
-        "images the non-robust part explains, up to a constant."
+        "Which part of the mean change each kind of feature carries. R²: how much of the variance between images the "
+        "non-robust part explains, up to a constant."
     )
     return [Table(title, header, rows, note)]
 

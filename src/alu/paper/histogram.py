@@ -150,6 +150,6 @@ EXPERIMENT = Experiment(
         "The paper shows one histogram and does not say which logits are compared with those after purification: "
         "both readings are shown. Its threshold comes from training images."
     ),
-    why="500 test images come with the package; beside them all held-out images and as many training images are used.",
+    why="500 test images come with the package; all held-out images and as many training images are used too.",
     claims=(overlap, separable, survives_autoattack),
 )

@@ -13,9 +13,9 @@ from alu.paper import store
 from alu.paper.base import Cell, Experiment, ImageSet, System, Workbench
 from alu.paper.claims import Verdict, at_least, at_most, claim, every, gain
 from alu.paper.store import ALU_READINGS, PUBLISHED, Column, Measured, MissingCellError, Reading, Results, digits, ones
-from alu.paper.views import Charts, Colour, Panel, Table, curve, percent, points
+from alu.paper.views import Charts, Colour, Panel, Table, curve, line_chart, percent, points
 from alu.report.axes import Axes, Scale, shares, steps
-from alu.report.charts import Chart, Line, Mark, lines
+from alu.report.charts import Line, Mark
 from alu.stats import Share
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def measure_steps(
     from alu.defense import Defense
     from alu.detectors import LogitShift
     from alu.loading import READINGS as RULES
-    from alu.paper.workbench import purified_answer, rule_answers
+    from alu.paper.workbench import rule_answers
 
     descend = partial(_descend, bench, purifier, name, counts)
     # The steps do not ask the classifier: clean images go down once for all of them.
@@ -103,7 +103,7 @@ def measure_steps(
             rows: dict[str, dict[str, Any]] = {}
             for (count, reading), evidence in seen[classifier].items():
                 defense, row = defenses[count, reading], rows.setdefault(str(count), {})
-                row["purified"] = digits(purified_answer(evidence) == images.labels)
+                row["purified"] = digits(evidence.post_logits.argmax(1) == images.labels)
                 row[reading] = rule_answers(defense, evidence, images.labels) | _scores(defense, evidence)
             measured[classifier][column] = rows
     return measured
@@ -197,13 +197,6 @@ def paper_curves(paper: Curve, names: dict[str, str]) -> list[Line]:
     return grey
 
 
-def curves_chart(caption: str, x: Scale, title: str, ours: list[Line], paper: list[Line], reading: Reading) -> Chart:
-    """Our curves over the paper's, against `title`."""
-    legend = [(line.name, line.colour) for line in ours] + ([("the paper", Colour.GREY)] if paper else [])
-    drawing = lines(Axes(x, shares(), title, "share of images"), caption, [*paper, *ours])
-    return Chart(caption, drawing, legend, [f"{ATTACKED.heading}, {reading} reading."])
-
-
 def sweep(name: str, rows: Mapping[Any, Row], x: Scale, title: str, reading: Reading, paper: Curve) -> Charts:
     """Two charts: accuracy if no clean image and every attacked one were flagged, as in the paper's figures, with the
     deployed one beside it; and detection. The paper's figures fit the reconstruction reading: its points are there."""
@@ -219,8 +212,9 @@ def sweep(name: str, rows: Mapping[Any, Row], x: Scale, title: str, reading: Rea
     ]
     seen = {"clean": "clean, if none were flagged", "attacked": "attacked, if all were flagged"}
     caught = {"detected": "attacked images flagged", "clean not flagged": "clean not flagged"}
+    axes, note = Axes(x, shares(), title, "share of images"), f"{ATTACKED.heading}, {reading} reading."
     return tuple(
-        curves_chart(f"{what} against the {title}: {name}", x, title, ours, paper_curves(paper, names), reading)
+        line_chart(f"{what} against the {title}: {name}", axes, ours, note, paper_curves(paper, names))
         for what, ours, names in (("Accuracy", accuracy, seen), ("Detection", detection, caught))
     )
 
@@ -281,8 +275,8 @@ EXPERIMENT = Experiment(
         "random calibration": (1_000, 200),
     },
     differs=(
-        "The paper's figure at N = 0 (8.6 % right, 0.05 % flagged) fits the reconstruction reading with two "
-        "draws of the code: that is the sampled start here. Its accuracies assume that every attacked image is "
+        "The paper's figures at N = 0 (8.6 % right, 0.05 % flagged) fit the reconstruction reading if the code is "
+        "drawn at random twice: that is the sampled start here. Its accuracies assume that every attacked image is "
         "flagged. Its learning rate is 1e-4 with an unnamed optimiser, ours 0.01 with Adam."
     ),
     why=(

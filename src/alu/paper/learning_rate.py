@@ -9,8 +9,8 @@ from alu.paper.base import Cell, Experiment, Sizes, Workbench
 from alu.paper.claims import FAILS, Verdict, at_least, at_most, claim, every, gain
 from alu.paper.iterations import ATTACKED, CHANCE, CLASSIFIERS, KINDS, NEEDS, PAPERS, PAPERS_READING, READINGS, VAE, Row
 from alu.paper.store import PUBLISHED, Measured, MissingCellError, Reading, Results, ones
-from alu.paper.views import Charts, Colour, Panel, Table, percent
-from alu.report.axes import Scale, powers
+from alu.paper.views import Charts, Colour, Panel, Table, line_chart, percent
+from alu.report.axes import Axes, Scale, powers, shares
 from alu.report.charts import Chart
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def view(results: Results) -> list[Panel]:
 def _overview(classifier: str, by: dict[str, dict[float, Row]], reading: Reading) -> Charts:
     """One line for each solver and objective, over all rates: attacked images if all were flagged, and how many are."""
     colours = {", ".join(setting): colour for setting, colour in SETTINGS.items()}
+    axes = Axes(powers(-5, 0), shares(), "learning rate", "share of images")
     paper = PUBLISHED["learning rate"] if (classifier, reading) == (PAPERS, PAPERS_READING) else {}
 
     def drawn(key: str, what: str, papers: str) -> Chart:
@@ -105,7 +106,7 @@ def _overview(classifier: str, by: dict[str, dict[float, Row]], reading: Reading
             for setting, rows in by.items()
         ]
         grey = iterations.paper_curves(paper, {papers: what.lower()})
-        return iterations.curves_chart(f"{what}: {classifier}", powers(-5, 0), "learning rate", ours, grey, reading)
+        return line_chart(f"{what}: {classifier}", axes, ours, f"{ATTACKED.heading}, {reading} reading.", grey)
 
     return (
         drawn("all flagged", "Attacked, if all were flagged", "attacked"),

@@ -100,7 +100,7 @@ def view(results: Results) -> list[Panel]:
         "linear problem", "median error before", "median error after", "largest error after", "best rate is positive",
         "some positive rate gives the right answer",
     ]  # fmt: skip
-    note = "Error: distance to the wanted output, divided by the size of that. The rate needs the true label."
+    note = "Error: distance to the wanted output, divided by its size. Computing the rate needs the true label."
     return [Table(title, header, rows, note)]
 
 
@@ -129,7 +129,7 @@ EXPERIMENT = Experiment(
     title="One step with the right learning rate",
     question="Does a rate exist that makes the answer right in one step, and is it positive?",
     sizes={"n": (1000, 200)},
-    differs="The paper's proof divides by vectors; it is right for one linear output.",
+    differs="The paper's proof divides by vectors, so it is valid only for a single linear output.",
     why="Random linear problems; more of them would change no digit that is shown.",
     claims=(one_step,),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
 from typing import Any
 
 from alu.paper import EXPERIMENTS, verdicts
@@ -12,28 +11,6 @@ from alu.paper.store import Results
 from alu.paper.views import Table
 from alu.report import page
 
-WORDS = {
-    "f": "the classifier; it gives a number, the logit, for each class",
-    "D(E(x))": "the VAE's reconstruction of an image x: encoder, then decoder",
-    "N": "how many steps move the latent code so that the decoder's output comes nearer to the image",
-    "purified": "the answer of f after those steps, without detector and rule",
-    "score, flagged": "the score is the sum of the absolute changes of all logits; an image is flagged if its score is "
-    "above a threshold that 0.5 % of clean images exceed",
-    "ALU, deployed": "the class whose logit rose most if the image is flagged, else the one with the highest logit "
-    "after the steps",
-    "if all were flagged": "the class whose logit rose most, for every image, as in the paper's plots of N and rate",
-    "input and reconstruction reading": "what the logits after the steps are compared with: those of the image itself, "
-    "or those of its reconstruction; the paper can be read both ways",
-    "oblivious, surrogate, adaptive": "attackers who know only f; who differentiate f(D(E)), which the paper calls "
-    "white-box; who know the whole defence",
-    "decoy, stealth": "attacks that know the rule: decoy makes another class rise most, stealth stays below the "
-    "threshold",
-    "paper protocol, standard protocol": "right on attacked images, whatever was answered clean; right clean and right "
-    "under attack",
-    "sse, mse, norm": "what the steps minimise: the sum of squared errors, their mean, or the root of the sum; by "
-    "plain gradient descent (gd) or Adam",
-}
-"""For a reader who begins here."""
 PLURAL = {
     HOLDS: ("holds", "hold"),
     OBLIVIOUS: (str(OBLIVIOUS), OBLIVIOUS.replace("holds", "hold", 1)),
@@ -61,22 +38,7 @@ def by_status(results: Results) -> dict[str, list[tuple[Claim, Verdict]]]:
 
 def markdown(results: Results) -> str:
     """docs/claims.md, generated."""
-    lines = [
-        "# The paper's claims, tested",
-        "",
-        "Generated from `results/` by `python tools/write_documents.py`; a test fails if this disagrees with them.",
-        "Rules that were set or changed after seeing the figures are listed in the [lab log](lab-log.md).",
-        "Percentages have their 95 % interval and n. The threat model is L∞ with eps 8/255, unless stated. The words:",
-        "",
-        *(f"- **{word}**: {means}" for word, means in WORDS.items()),
-        "",
-    ]
-    for claim, verdict in verdicts(results):
-        lines += [f"## {claim.name}", "", f"The paper: {claim.says}", ""]
-        lines += [f"**{verdict.status.capitalize()}.**", "", *(f"- {line}" for line in verdict.lines), ""]
-        lines += [verdict.rule, ""] if verdict.rule else []
-        lines += [f"Measured by {' and '.join(f'`alu reproduce {name}`' for name in verdict.experiments)}.", ""]
-    return "\n".join(lines)
+    return page.render("claims.md.j2", claims=verdicts(results))
 
 
 def text(results: Results, name: str) -> str:
@@ -99,12 +61,6 @@ def _reasons(known: dict[str, Any]) -> list[str]:
     return [record["absent"] for record in known["cells"].values() if "absent" in record]
 
 
-def write(results: Results, path: Path) -> Path:
-    """Write the page; returns its path."""
-    page.write(path, html(results))
-    return path
-
-
 def html(results: Results) -> str:
     """The whole page; the same results give the same page. `templates/paper.html.j2` holds the words."""
     known = [name for name in EXPERIMENTS if name in results.experiments]
@@ -112,7 +68,6 @@ def html(results: Results) -> str:
         "paper.html.j2",
         title="ALU: the paper, measured again",
         summary=by_status(results),
-        glossary=WORDS,
         claims=verdicts(results),
         measured=known,
         card=[_section(results, name) for name in known if name == CARD],

@@ -46,14 +46,8 @@ ON_F, ON_VAE = "on f", "on f(D(E))"
 """What an attack differentiates: the classifier, or the classifier behind encoder and decoder."""
 
 
-class Column(StrEnum):
-    """Test images as they are, or under one of the paper's attacks."""
-
-    CLEAN = "clean"
-    PGD_ON_F = f"pgd-20 {ON_F}"
-    PGD_ON_VAE = f"pgd-20 {ON_VAE}"
-    AUTOATTACK_ON_F = f"autoattack {ON_F}"
-    AUTOATTACK_ON_VAE = f"autoattack {ON_VAE}"
+class Images(StrEnum):
+    """Test images by name: "clean", or an attack and what it differentiates, such as "pgd-20 on f"."""
 
     @property
     def attack(self) -> str:
@@ -61,14 +55,24 @@ class Column(StrEnum):
         return self.split(" ")[0]
 
     @property
-    def through_vae(self) -> bool:
-        """Whether the attack goes through encoder and decoder."""
-        return self.endswith(ON_VAE)
+    def through(self) -> bool:
+        """Whether the attack goes through the purifier, or through encoder and decoder in its place."""
+        return self.endswith((ON_VAE, "through"))
 
     @property
     def heading(self) -> str:
         """The name as a reader writes it."""
         return self.replace("pgd", "PGD").replace("autoattack", "AutoAttack")
+
+
+class Column(Images):
+    """Test images as they are, or under one of the paper's attacks."""
+
+    CLEAN = "clean"
+    PGD_ON_F = f"pgd-20 {ON_F}"
+    PGD_ON_VAE = f"pgd-20 {ON_VAE}"
+    AUTOATTACK_ON_F = f"autoattack {ON_F}"
+    AUTOATTACK_ON_VAE = f"autoattack {ON_VAE}"
 
 
 @dataclass(frozen=True)

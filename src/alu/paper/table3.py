@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
 from alu.paper import store, table2, views
@@ -13,7 +12,7 @@ from alu.paper.views import Colour, Panel, Row, Table, dot, dot_chart, percent, 
 from alu.stats import mean
 
 
-class Images(StrEnum):
+class Images(store.Images):
     """Clean images, and the same attacked on the classifier and through the purifier."""
 
     CLEAN = "clean"
@@ -25,13 +24,7 @@ class Images(StrEnum):
     @property
     def heading(self) -> str:
         """The name as a reader writes it."""
-        words = self.replace("pgd", "PGD").replace("autoattack", "AutoAttack")
-        return f"{words} the purifier" if self.through else words
-
-    @property
-    def through(self) -> bool:
-        """Whether the attack goes through the purifier."""
-        return self.endswith("through")
+        return super().heading + " the purifier" * self.through
 
 
 ADAPTIVE = "adaptive"
@@ -86,7 +79,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
     if not isinstance(column, Images):
         # A classifier alone meets the suite for classifiers, which has targeted APGD where others have the rest.
         return bench.union(bench.target(system, Reading.BARE if bare else reading), bench.test_images("adaptive"))
-    images = bench.test_images("hard" if column.startswith("autoattack") else "n")
+    images = bench.test_images("hard" if column.attack == "autoattack" else "n")
     if column is not Images.CLEAN:
         model: Any = bench.classifier(system.classifier)
         # Images attacked on f, or through no purifier, are the same for every row of a classifier.
@@ -98,7 +91,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
             guided = system.purifier in GUIDED
             deployed = bench.defense(system, Reading.PURIFIED)
             model = with_grad_mode(deployed, "bpda") if guided else bench.surrogate(system)
-        images = bench.attacked(name, images, bench.attack(column.split(" ")[0]), model)
+        images = bench.attacked(name, images, bench.attack(column.attack), model)
     return bench.answers(system, images)
 
 
@@ -175,7 +168,7 @@ def _over_draws(row: str, union: Measured | None) -> str:
 def _elsewhere(results: Results) -> Table:
     """The paper's numbers on the other data sets, and Unified ALU there, which table 2 measures."""
     sets = ("cifar100", "tiny-imagenet")
-    columns = [column for column in store.Column if column is store.Column.CLEAN or column.through_vae]
+    columns = [column for column in store.Column if column is store.Column.CLEAN or column.through]
     rows = []
     for name, known in (store.PUBLISHED["table3 elsewhere"] | {OWN: UNIFIED_PAPER}).items():
         numbers = [number for dataset in sets for number in known.get(dataset, (None,) * 3)]

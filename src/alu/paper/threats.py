@@ -18,8 +18,8 @@ ATTACKERS = {
     "no attack": "",
     "oblivious": "PGD-20 on the classifier, 8/255; knows nothing of the defence",
     "transfer": "momentum PGD-20 on another network (fine-tuned from this one)",
-    "query": "no gradients: Square, twice with 500 queries, on soft answers of a copy with fewer steps; its images "
-    "are then shown to what is deployed",
+    "query": "no gradients: Square with 500 queries on each of two soft answers of a copy with fewer steps; the images "
+    "it finds are then given to the deployed defence",
     SURROGATE: "PGD-20 on f(D(E)), which the paper calls white-box",
     ADAPTIVE: "knows everything; union of all attacks, budget quick",
 }
@@ -125,8 +125,8 @@ EXPERIMENT = Experiment(
     measure,
     view,
     title="The threat-model card",
-    question="What does the bundled defence withstand, by what its attacker knows?",
+    question="What does the bundled defence withstand, depending on what the attacker knows?",
     sizes={"calibration": (2_500, 200), "n": (100, 8), "query": (50, 2)},
-    differs="Not in the paper, whose attackers are the oblivious and the surrogate one.",
+    differs="Not in the paper, which has only the oblivious and the surrogate attacker.",
     why="A query attack asks hundreds of times for each image, and every query is purified.",
 )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from alu.paper.store import NOT_YET, Measured, answer, both, incomplete, ones, standing
-from alu.report.charts import Chart, Dot, Line, Mark, dots
+from alu.report.axes import Axes
+from alu.report.charts import Chart, Dot, Line, Mark, dots, lines
 from alu.stats import Estimate, Share
 
 Legend = Sequence[tuple[str, str]]
@@ -83,6 +84,12 @@ def curve(label: str, colour: str, figures: Iterable[tuple[float, Share | Estima
         shown = figure.shown(form) if isinstance(figure, Estimate) and form else percent(figure)
         marks.append(Mark(f"{label}/{x}", float(x), figure.value, f"{label}, {x:g}: {shown}", figure.interval))
     return Line(label, colour, [(mark.x, mark.y) for mark in marks], marks)
+
+
+def line_chart(caption: str, axes: Axes, ours: Sequence[Line], note: str = "", paper: Sequence[Line] = ()) -> Chart:
+    """Our lines over those of the paper, with a legend."""
+    legend = [(line.name, line.colour) for line in ours] + ([("the paper", Colour.GREY)] if paper else [])
+    return Chart(caption, lines(axes, caption, [*paper, *ours]), legend, [note] if note else [])
 
 
 def percent(value: str | Share | Estimate | None) -> str:

@@ -17,7 +17,7 @@ from alu.attacks import PGD, AutoAttack, CWLinf
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.base import Attack
 from alu.data.dataset import Dataset
-from alu.decision import Decision, Evidence, find_rule
+from alu.decision import Decision, Evidence
 from alu.defense import Defense, batched_logits
 from alu.detectors import LogitShift
 from alu.errors import StorageError
@@ -133,7 +133,7 @@ class Workbench:
         """The images of a column: clean, or attacked on the classifier or through encoder and decoder."""
         if column is Column.CLEAN:
             return images
-        model = self.surrogate(system) if column.through_vae else self.classifier(system.classifier)
+        model = self.surrogate(system) if column.through else self.classifier(system.classifier)
         return self.attacked(f"{column} of {system.classifier}", images, self.attack(column.attack), model)
 
     def _shared(self, system: System) -> str:
@@ -208,7 +208,7 @@ class Workbench:
             evidence = self.evidence(defense, system, images)
             if reading is Reading.INPUT:
                 measured["bare"] = digits(evidence.pre_logits.argmax(1) == images.labels)
-                measured["purified"] = digits(purified_answer(evidence) == images.labels)
+                measured["purified"] = digits(evidence.post_logits.argmax(1) == images.labels)
             measured[reading] = rule_answers(defense, evidence, images.labels)
         return measured
 
@@ -242,12 +242,6 @@ class Workbench:
             out=None if self.work is None else self.work / "union.json",
             watch=lambda what, done, total: self.watch(f"{what} {images.name}", done, total),
         )  # fmt: skip
-
-
-def purified_answer(evidence: Evidence) -> Tensor:
-    """The answer of the rule "purified" [N]."""
-    unflagged = torch.zeros(len(evidence), dtype=torch.bool, device=evidence.images.device)
-    return find_rule("purified").logits(evidence, unflagged).argmax(1)
 
 
 def rule_answers(defense: Defense, evidence: Evidence, labels: Tensor) -> dict[str, str]:

@@ -1,11 +1,9 @@
 """Purifiers: image in, cleaner image out."""
 
-from alu.purifiers.anti_adversary import AntiAdversary
 from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits
 from alu.purifiers.chain import Chain
 from alu.purifiers.filters import BitDepth, Blur, Identity, Median
-from alu.purifiers.guided import Guided
-from alu.purifiers.hedge import Hedge
+from alu.purifiers.guided import AntiAdversary, Guided, Hedge
 from alu.purifiers.inner import InnerVAE
 from alu.purifiers.jpeg import JPEG
 from alu.purifiers.latent import LatentVAE

@@ -142,7 +142,7 @@ class Purifier(Part, nn.Module, ABC):
         self._check_dtype(images)
         if reconstruct and not self.has_reconstruction:
             raise UsageError(
-                f"reference='reconstruction' compares with the purifier's output before any step, and {who} has none. "
+                f"reference='reconstruction' compares with the purifier's output before any step, but {who} has none. "
                 "Use reference='input', or LatentVAE."
             )
         if not len(images):

@@ -48,9 +48,7 @@ class Chain(Purifier):
 
     def run(self, images: Tensor) -> Tensor:
         """Images after every part."""
-        for part in self.parts:
-            images = part.purify(images).purified
-        return images
+        return self._exact(images, False).purified
 
     def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
         """The parts' own gradients, joined by the chain rule."""
@@ -66,9 +64,7 @@ class Chain(Purifier):
 
     def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
         with torch.no_grad():
-            for part in self.parts[:-1]:
-                images = part.purify(images).purified
-            return self.parts[-1].purify(images, reconstruct=reconstruct)
+            return self.differentiated(images, "blind", reconstruct)
 
     def description(self) -> dict[str, Any]:
         """The descriptions of its parts."""

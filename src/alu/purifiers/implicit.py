@@ -6,16 +6,13 @@ positive definite, the image is solved again with its Gauss-Newton part (2 JᵀJ
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from alu.purifiers.solvers import LatentProblem
+from alu.purifiers.solvers import LatentProblem, Product, jacobian_products
 from alu.purifiers.unrolled import second_products
-
-Product = Callable[[Tensor], Tensor]
 
 
 class Implicit(torch.autograd.Function):
@@ -50,24 +47,6 @@ class Implicit(torch.autograd.Function):
             solved = torch.where(positive.view(-1, *[1] * (solved.ndim - 1)), solved, fallback)
         on_images, _ = second_products(problem, code, images, solved)
         return -on_images, None, None, None, None
-
-
-def jacobian_products(decode: Callable[[Tensor], Tensor], code: Tensor) -> tuple[Product, Product]:
-    """(v -> J v, w -> Jᵀ w) for the decoder's Jacobian J at this code; the graph is built once."""
-    at = code.detach().requires_grad_(True)
-    with torch.enable_grad():
-        output = decode(at)
-        dummy = torch.zeros_like(output).requires_grad_(True)
-        (pulled,) = torch.autograd.grad(output, at, dummy, create_graph=True)
-
-    def push(vector: Tensor) -> Tensor:
-        # J v as the derivative, with respect to w, of <Jᵀ w, v>.
-        return torch.autograd.grad(pulled, dummy, vector, retain_graph=True)[0]
-
-    def pull(weight: Tensor) -> Tensor:
-        return torch.autograd.grad(output, at, weight, retain_graph=True)[0]
-
-    return push, pull
 
 
 def conjugate_gradients(product: Product, right: Tensor, iterations: int) -> tuple[Tensor, Tensor]:

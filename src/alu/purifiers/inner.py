@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from alu.errors import UsageError
@@ -46,15 +45,6 @@ class InnerVAE(LatentVAE):
     def purify(self, images: Tensor, grad_mode: GradMode = "unrolled", *, reconstruct: bool = False) -> Purification:
         """Features after the steps and, if `reconstruct`, before any. The value is the same in every mode."""
         return super().purify(images, "surrogate" if grad_mode == "bpda" else grad_mode, reconstruct=reconstruct)
-
-    def _through_encoder(self, images: Tensor, draw: int) -> Tensor:
-        padded = self.padded(images)
-        return self.read(self.start_code(padded, draw) if self.start == "sampled" else self.codec.encode(padded)[0])
-
-    def _exact(self, images: Tensor, reconstruct: bool) -> Purification:
-        with torch.no_grad():
-            output = self.read(self.code(self.padded(images)))
-            return Purification(output, self.reconstruct(images) if reconstruct else None)
 
     @staticmethod
     def _clipped(images: Tensor) -> Tensor:

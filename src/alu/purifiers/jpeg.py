@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alu.errors import UsageError
+from alu.models.vae import padded_to
 from alu.purifiers.base import Purifier, Traits
 
 # Quantisation tables of the JPEG standard (ITU-T T.81, annex K), at quality 50.
@@ -23,15 +24,12 @@ LUMINANCE = (
     (49, 64, 78, 87, 103, 121, 120, 101),
     (72, 92, 95, 98, 112, 100, 103, 99),
 )
-CHROMINANCE = tuple(
-    tuple(row)
-    for row in (
-        (17, 18, 24, 47, 99, 99, 99, 99),
-        (18, 21, 26, 66, 99, 99, 99, 99),
-        (24, 26, 56, 99, 99, 99, 99, 99),
-        (47, 66, 99, 99, 99, 99, 99, 99),
-        *[(99,) * 8] * 4,
-    )
+CHROMINANCE = (
+    (17, 18, 24, 47, 99, 99, 99, 99),
+    (18, 21, 26, 66, 99, 99, 99, 99),
+    (24, 26, 56, 99, 99, 99, 99, 99),
+    (47, 66, 99, 99, 99, 99, 99, 99),
+    *[(99,) * 8] * 4,
 )
 # RGB -> luminance and two colour differences (JFIF); the inverse is computed, so that the two always agree.
 COLOURS = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
@@ -80,7 +78,7 @@ class JPEG(Purifier):
         matrix = torch.tensor(COLOURS, dtype=images.dtype, device=images.device)
         ycc = torch.einsum("ij,njhw->nihw", matrix, pixels)
         luminance = self._plane(ycc[:, :1] - 128, LUMINANCE, rounded) + 128
-        small = F.avg_pool2d(_even(ycc[:, 1:]), 2)
+        small = F.avg_pool2d(padded_to(ycc[:, 1:], 2), 2)
         chroma = self._plane(small, CHROMINANCE, rounded)
         chroma = F.interpolate(chroma, scale_factor=2.0, mode="nearest")[:, :, : images.shape[2], : images.shape[3]]
         inverse = torch.linalg.inv(matrix.double()).to(images.dtype)
@@ -89,7 +87,7 @@ class JPEG(Purifier):
     def _plane(self, plane: Tensor, table: tuple[tuple[int, ...], ...], rounded: Rounding) -> Tensor:
         """Transform 8x8 blocks, round each coefficient to the table's multiple, transform back."""
         count, channels, height, width = plane.shape
-        padded = F.pad(plane, (0, -width % 8, 0, -height % 8), mode="replicate")
+        padded = padded_to(plane, 8)
         rows, columns = padded.shape[2] // 8, padded.shape[3] // 8
         blocks = padded.view(count, channels, rows, 8, columns, 8).permute(0, 1, 2, 4, 3, 5)
         basis = _cosines(plane)
@@ -107,8 +105,3 @@ def _cosines(like: Tensor) -> Tensor:
     basis = torch.cos(math.pi * at[:, None] * (2 * at[None, :] + 1) / 16) * math.sqrt(2 / 8)
     basis[0] /= math.sqrt(2)
     return basis.to(like.device, like.dtype)
-
-
-def _even(plane: Tensor) -> Tensor:
-    """The plane with its last row and column repeated where their number is odd."""
-    return F.pad(plane, (0, plane.shape[3] % 2, 0, plane.shape[2] % 2), mode="replicate")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, cast, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alu.errors import InputError, UsageError, check_choice
 from alu.models.cards import load
-from alu.purifiers.base import GradMode, Purification, Purifier, Traits, replace
+from alu.models.vae import padded_to
+from alu.purifiers.base import GradMode, Purification, Purifier, Traits
 from alu.purifiers.implicit import Implicit
 from alu.purifiers.solvers import (
     Adam,
@@ -142,7 +142,7 @@ class LatentVAE(Purifier):
     def _through_encoder(self, images: Tensor, draw: int) -> Tensor:
         padded = self.padded(images)
         code = self.start_code(padded, draw) if self.start == "sampled" else self.codec.encode(padded)[0]
-        return self.cropped(self.codec.decode(code), images)
+        return self.cropped(self.problem.output(code), images)
 
     def code(self, images: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
         """z_N of (padded) images, without a graph."""
@@ -187,22 +187,19 @@ class LatentVAE(Purifier):
         first: list[Tensor] = []
         with torch.no_grad():
             final = self.code(padded, first)
-            output = self.cropped(self.codec.decode(final), images)
-            reconstruction = None
-            if reconstruct:
-                # With the encoder's start the first step has already decoded z_0; without steps, z_N is z_0.
-                if self.start == "encoder":
-                    reconstruction = self.cropped(first[0], images) if first else output
-                else:
-                    reconstruction = self.reconstruct(images)
-        return Purification(self._clipped(output), None if reconstruction is None else self._clipped(reconstruction))
+            output = self._clipped(self.cropped(self.problem.output(final), images))
+            if not reconstruct:
+                return Purification(output)
+            if self.start == "encoder" and self.read is None and first:
+                # The first step has already decoded z_0.
+                return Purification(output, self._clipped(self.cropped(first[0], images)))
+            return Purification(output, self.reconstructed(images))
 
     def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
         """The deployed output with the gradient of `grad_mode`."""
-        reconstruction = self.reconstructed(images) if reconstruct else None
         if grad_mode == "surrogate":
-            value = self._exact(images.detach(), False).purified
-            return Purification(replace(self.smooth(images), value), reconstruction)
+            return super().differentiated(images, grad_mode, reconstruct)
+        reconstruction = self.reconstructed(images) if reconstruct else None
         padded = self.padded(images)
         if grad_mode == "implicit":
             code = self.code(padded.detach())
@@ -234,9 +231,7 @@ class LatentVAE(Purifier):
         expected = getattr(self.vae, "channels", images.shape[1])
         if images.shape[1] != expected:
             raise InputError(f"This VAE reads images of {expected} channels; these have {images.shape[1]}.")
-        stride = int(getattr(self.vae, "stride", 1))
-        down, right = -images.shape[2] % stride, -images.shape[3] % stride
-        return F.pad(images, (0, right, 0, down), mode="replicate") if down or right else images
+        return padded_to(images, int(getattr(self.vae, "stride", 1)))
 
     @staticmethod
     def cropped(output: Tensor, images: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 Objective = Literal["sse", "mse", "norm"]
 SolverName = Literal["gd", "adam"]
 Schedule = Literal["constant", "cosine"]
+Product = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def rate_at(lr: float, schedule: Schedule, step: int, steps: int) -> float:
 
 
 class GradientDescent:
-    """z -= lr * gradient."""
+    """z -= lr * gradient, in place."""
 
     def __init__(self, lr: float, schedule: Schedule, steps: int) -> None:
         self.lr, self.schedule, self.steps = lr, schedule, steps
@@ -121,11 +122,27 @@ def solve(
     return code
 
 
+def jacobian_products(decode: Callable[[Tensor], Tensor], code: Tensor) -> tuple[Product, Product]:
+    """(v -> J v, w -> Jᵀ w) for the decoder's Jacobian J at this code; the graph is built once."""
+    at = code.detach().requires_grad_(True)
+    with torch.enable_grad():
+        output = decode(at)
+        dummy = torch.zeros_like(output).requires_grad_(True)
+        (pulled,) = torch.autograd.grad(output, at, dummy, create_graph=True)
+
+    def push(vector: Tensor) -> Tensor:
+        # J v as the derivative, with respect to w, of <Jᵀ w, v>.
+        return torch.autograd.grad(pulled, dummy, vector, retain_graph=True)[0]
+
+    def pull(weight: Tensor) -> Tensor:
+        return torch.autograd.grad(output, at, weight, retain_graph=True)[0]
+
+    return push, pull
+
+
 def stable_rate(problem: LatentProblem, code: Tensor) -> float:
     """A rate at which gradient descent on the squared error does not diverge: half of 1/L, where L is the largest
     curvature of ||D(z) - x||², by power iteration at this code."""
-    from alu.purifiers.implicit import jacobian_products
-
     push, pull = jacobian_products(problem.decode, code)
     vector = torch.ones_like(code) / math.sqrt(code[0].numel())
     curvature = torch.ones(())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alu.models.cards import load
+from alu.models.vae import padded_to
 from alu.purifiers.base import Purifier
 
 
@@ -28,9 +28,5 @@ class UNet(Purifier):
 
     def run(self, images: Tensor) -> Tensor:
         """Denoised images."""
-        stride = int(getattr(self.network, "stride", 1))
-        height, width = images.shape[2:]
-        down, right = -height % stride, -width % stride
-        padded = F.pad(images, (0, right, 0, down), mode="replicate") if down or right else images
-        output: Tensor = self.network(padded)
-        return output[:, :, :height, :width]
+        output: Tensor = self.network(padded_to(images, int(getattr(self.network, "stride", 1))))
+        return output[:, :, : images.shape[2], : images.shape[3]]

@@ -29,7 +29,7 @@ class Descent:
 
 
 class Unrolled(torch.autograd.Function):
-    """D(z_N), or what is read there instead, as a function of the images and of the start code."""
+    """D(z_N), or what `read` returns at z_N, as a function of the images and of the start code."""
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, start: Tensor, descent: Descent) -> Tensor:

@@ -283,14 +283,29 @@ def _point(value: float, y: float, colour: str, key: str) -> str:
     )
 
 
-def standalone(drawing: str) -> str:
-    """The same drawing as a file of its own: on white, with the light colours of the style sheet written out."""
+def standalone(drawing: str, legend: Sequence[tuple[str, str]] = ()) -> str:
+    """The same drawing as a file of its own: on white, below its legend, with the light colours of the style sheet
+    written out."""
     style = (
-        "<style>text { font: 12px system-ui, sans-serif; fill: var(--soft); } .title { font-weight: 600; fill: "
-        'var(--ink); } .grid { stroke: var(--line); }</style><rect width="100%" height="100%" fill="var(--page)"/>'
+        "<style>text { font: 12px system-ui, sans-serif; fill: var(--soft); } .title, .true { font-weight: 600; fill: "
+        "var(--ink); } .grid { stroke: var(--line); } .axis { stroke: var(--axis); }</style>"
     )
+    above = ROW * len(legend)
+    parts = [style, f'<rect y="{-above}" width="100%" height="100%" fill="var(--page)"/>']
+    for row, (name, colour) in enumerate(legend):
+        y = ROW * row - above
+        parts.append(f'<rect x="8" y="{y + 6}" width="10" height="10" fill="{colour}"/>')
+        parts.append(f'<text x="24" y="{y + 15}">{escape(name)}</text>')
     head, rest = drawing.split(">", 1)
-    whole = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + ">" + style + rest + "\n"
+    head = re.sub(
+        r'<svg (.*)viewBox="0 0 (\d+) (\d+)"',
+        lambda box: (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {box[1]}viewBox="0 {-above} {box[2]} {int(box[3]) + above}"'
+            f' width="{box[2]}"'
+        ),
+        head,
+    )
+    whole = "".join([head, ">", *parts, rest, "\n"])
     light, _ = STYLE.read_text(encoding="utf-8").split("@media", 1)
     colours = dict(re.findall(r"(--\w+): (#\w+);", light))
     return re.sub(r"var\((--\w+)\)", lambda variable: colours[variable[1]], whole)

@@ -7,7 +7,7 @@ from typing import Any
 
 from alu.report import page
 from alu.report.charts import COLOURS, Chart, Group, bars, histogram
-from alu.report.page import NONE, Cell, Column, Label, Part, Row, Table, count, number, share
+from alu.report.page import NONE, Cell, Part, Row, Table, count, number, share
 from alu.stats import Share
 
 COLUMNS = {
@@ -33,7 +33,8 @@ PICTURED = {
     "decoy": "Attacker knows the defence",
 }
 """Columns of the pictures, in this order, and their titles."""
-PICTURES = ("image", "perturbation", "purified")
+PICTURES = {"adversarial": "image", "perturbation": "perturbation", "purified": "purified"}
+"""Pictures of an example, and what they are called on the page."""
 
 
 def verdict(result: dict[str, Any]) -> str:
@@ -102,11 +103,11 @@ def html(result: dict[str, Any]) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    columns = [Column("correct answers"), *(Column(title, [KNOWLEDGE[name]]) for name, title in COLUMNS.items())]
+    columns = ["correct answers", *(f"{title}\n{KNOWLEDGE[name]}" for name, title in COLUMNS.items())]
     shown = []
     for index, row in enumerate(rows):
         cells = [_cell(f"demo/{index}/{name}", row, name) for name in COLUMNS]
-        shown.append(Row(Label(row_title(row)), cells))
+        shown.append(Row(row_title(row), cells))
     return Table(columns, shown)
 
 
@@ -147,6 +148,6 @@ def _example(key: str, example: dict[str, Any], classes: list[str]) -> dict[str,
         "defended": {"name": classes[answer], "correct": answer == true},
         "flagged": example["flagged"],
         "score": number(f"{key}/score", example["score"]),
-        "pictures": [(example[name], name) for name in PICTURES],
+        "pictures": [(example[name], title) for name, title in PICTURES.items()],
         "drawing": bars(classes, before, example["after"], true),
     }

@@ -20,9 +20,7 @@ from alu.report.page import (
     TOO_FEW,
     WIDEST,
     Cell,
-    Column,
     Figure,
-    Label,
     Part,
     Row,
     Table,
@@ -111,14 +109,10 @@ def detection_table(key: str, result: Result) -> Table:
         positive = metrics.scores(record.answers)
         fixed = [enough_cell(f"{at}/{rate}", metrics.detected_at(negative, positive, rate)) for rate in rates]
         precision = _precision(f"{at}/precision", flagged, alarms) if flagged and alarms else NONE
-        label = Label(record.name, knowledge=record.knowledge, strong=True)
-        rows.append(Row(label, [enough_cell(f"{at}/now", flagged), *fixed, precision]))
-    columns = [
-        Column("attack"),
-        Column("as deployed"),
-        *(Column(f"{100 * rate:g} %") for rate in rates),
-        Column("precision", ["1 in 10,000 attacked"]),
-    ]
+        cells = [enough_cell(f"{at}/now", flagged), *fixed, precision]
+        rows.append(Row(record.name, cells, knowledge=record.knowledge, strong=True))
+    fixed_titles = [f"{100 * rate:g} %" for rate in rates]
+    columns = ["attack", "as deployed", *fixed_titles, "precision\n1 in 10,000 attacked"]
     groups = [("", 1), ("attacked images flagged, at this rate of false alarms", 1 + len(rates)), ("", 1)]
     return Table(columns, rows, groups, dense=True, levels=levels(result))
 
@@ -154,9 +148,9 @@ def alarms_by_class(key: str, result: Result) -> dict[str, Any]:
     there = [(index, name, alarms) for index, (name, alarms) in shares_by_class if alarms is not None]
     ranked = sorted((row for row in there if row[2].n >= FEWEST), key=lambda row: -row[2].value)
     shown = ranked[:MANY_CLASSES]
-    rows = [Row(Label(name), [share_cell(f"{key}/class/{index}", alarms)]) for index, name, alarms in shown]
+    rows = [Row(name, [share_cell(f"{key}/class/{index}", alarms)]) for index, name, alarms in shown]
     return {
-        "table": Table([Column("class"), Column("flagged")], rows, dense=True) if rows else None,
+        "table": Table(["class", "flagged"], rows, dense=True) if rows else None,
         "shown": len(shown),
         "hidden": len(ranked) - len(shown),
         "too_small": len(there) - len(ranked),

@@ -16,9 +16,7 @@ from alu.evaluation.verdicts import setting as attacked_how
 from alu.report.page import (
     NONE,
     Cell,
-    Column,
     Figure,
-    Label,
     Row,
     Table,
     count,
@@ -38,8 +36,8 @@ KNOWS = {
 }
 LOSS_MARKED = 0.02
 """A loss of correct answers above this is marked."""
-PASSES = Column("passes per image", ["forward", "backward"])
-STANDARD = Column("standard protocol", ["correct clean and attacked"])
+PASSES = "passes per image\nforward\nbackward"
+STANDARD = "standard protocol\ncorrect clean and attacked"
 
 
 def levels(result: Result) -> list[str]:
@@ -57,20 +55,17 @@ def summary(key: str, result: Result) -> Table:
     """Clean and robust accuracy, standard protocol, for attackers who know more and more."""
     bare = {verdict.level: verdict for verdict in verdicts(result)}
     columns = [
-        Column("attacker"),
-        Column("attacks"),
-        Column("correct answers", ["clean, then robust accuracy"]),
-        *([Column("bare classifier", ["correct answers, same attacker"])] if bare else []),
-        Column("resisted", ["correct or rejected"]),
-        Column("clean images rejected", ["read with “resisted”"]),
-    ]
+        "attacker", "attacks", "correct answers\nclean, then robust accuracy",
+        *(["bare classifier\ncorrect answers, same attacker"] if bare else []),
+        "resisted\ncorrect or rejected", "clean images rejected\nread with “resisted”",
+    ]  # fmt: skip
     rows = [_attacker(key, result, level, bare) for level in ("clean", *levels(result))]
     means = metrics.over_draws(result)
     if means is not None:
         clean, robust = percent(f"{key}/draws/clean", means[0]), percent(f"{key}/draws/robust", means[1])
-        label = Label("mean over ten draws", ["above, the worst of them counts"])
         both = Cell(["clean ", clean, ", attacked at most ", robust])
-        rows.append(Row(label, [NONE, both, *[NONE] * (2 + bool(bare))]))
+        cells = [NONE, both, *[NONE] * (2 + bool(bare))]
+        rows.append(Row("mean over ten draws", cells, ["above, the worst of them counts"]))
     return Table(columns, rows)
 
 
@@ -95,27 +90,17 @@ def _attacker(key: str, result: Result, level: str, bare: dict[str, Verdict]) ->
         cells.append(rejected_cell(f"{at}/rejected", result))
     else:
         cells.append(share_cell(f"{at}/rejected", metrics.rejected_clean(result)))
-    return Row(Label(level if names else "no attack", KNOWS[level], knowledge=level), cells)
+    return Row(level if names else "no attack", cells, KNOWS[level], level)
 
 
 def attacks(key: str, result: Result) -> Table:
     """Every attack: what it did to the defence and to what the defence is made of, and what it cost."""
     steady = any(record.answers.steady for record in result.attacks)
     columns = [
-        Column("attack"),
-        Column("images"),
-        Column("answered wrongly"),
-        Column("paper protocol", ["correct attacked"]),
-        STANDARD,
-        *([Column("resubmitted", ["mean correct"])] if steady else []),
-        Column("flagged"),
-        Column("bare classifier"),
-        Column("purifier only"),
-        Column("blur instead"),
-        Column("median distance"),
-        Column("seconds"),
-        PASSES,
-    ]
+        "attack", "images", "answered wrongly", "paper protocol\ncorrect attacked", STANDARD,
+        *(["resubmitted\nmean correct"] if steady else []), "flagged", "bare classifier", "purifier only",
+        "blur instead", "median distance", "seconds", PASSES,
+    ]  # fmt: skip
     groups = [("", 1), ("the defence", 5 + steady), ("correct on the same images", 3), ("cost", 3)]
     rows = _attack_rows(result.attacks, lambda at, record: _attack(f"{key}/attack/{at}", result, record, steady))
     return Table(columns, rows, groups, dense=True, levels=levels(result))
@@ -128,7 +113,7 @@ def bare_classifier(key: str, bare: Result) -> Table:
         at = f"{key}/attack/{index}"
         return [*_broken(at, bare, record), _standard(at, bare, record), *_cost(at, record)]
 
-    columns = [Column("attack"), Column("images"), Column("answered wrongly"), STANDARD, Column("seconds"), PASSES]
+    columns = ["attack", "images", "answered wrongly", STANDARD, "seconds", PASSES]
     return Table(columns, _attack_rows(bare.attacks, cells, knowledge=False), dense=True)
 
 
@@ -140,17 +125,17 @@ def _attack_rows(
     idle: dict[str, list[str]] = {}
     for index, record in enumerate(records):
         level = record.knowledge if knowledge else ""
-        label = Label(record.name, [record.about], level, strong=True)
+        row = Row(record.name, small=[record.about], knowledge=level, strong=True)
         if record.answers.images:
-            rows.append(Row(label, cells(index, record)))
+            rows.append(replace(row, cells=cells(index, record)))
             remarks = ([f"Could not go on: {record.failed}"] if record.failed else []) + record.notes
-            rows += [Row(Label("", knowledge=level), remark=remark) for remark in remarks]
+            rows += [Row("", knowledge=level, remark=remark) for remark in remarks]
         elif record.failed:
-            rows.append(Row(label, remark=f"Could not run: {record.failed}"))
+            rows.append(replace(row, remark=f"Could not run: {record.failed}"))
         else:
             idle.setdefault(level, []).append(record.name)
     why = "Not run: earlier attacks had broken every image."
-    return rows + [Row(Label(", ".join(names), [], level, strong=True), remark=why) for level, names in idle.items()]
+    return rows + [Row(", ".join(names), knowledge=level, strong=True, remark=why) for level, names in idle.items()]
 
 
 def _attack(key: str, result: Result, record: AttackRecord, steady: bool) -> list[Cell]:
@@ -202,10 +187,10 @@ def harmless(key: str, result: Result) -> Table:
         which = moderate if row.get("moderate", True) else strong
         which.append(_change(f"{key}/{index}", row, flags, rejects))
     if strong:
-        strong.insert(0, Row(Label("Strong changes", strong=True), remark="A person would notice these.", heading=True))
+        strong.insert(0, Row("Strong changes", strong=True, remark="A person would notice these.", heading=True))
     columns = ["change", "bare classifier", "purifier only", "deployed", "flagged", *(["rejected"] if rejects else [])]
     groups = [("", 1), ("correct answers", 3), ("", 1 + rejects)]
-    return Table([Column(title) for title in columns], moderate + strong, groups, dense=True)
+    return Table(columns, moderate + strong, groups, dense=True)
 
 
 def _change(key: str, row: dict[str, Any], flags: bool, rejects: bool) -> Row:
@@ -219,19 +204,13 @@ def _change(key: str, row: dict[str, Any], flags: bool, rejects: bool) -> Row:
         deployed = replace(deployed, small=[*deployed.small, [points, " points lost"]], kind="marked")
     flagged = cell("flagged") if flags else NONE
     rejected = [cell("rejected")] if rejects else []
-    return Row(Label(str(row["change"])), [cell("bare"), cell("purified"), deployed, flagged, *rejected])
+    return Row(str(row["change"]), [cell("bare"), cell("purified"), deployed, flagged, *rejected])
 
 
 def side_by_side(results: Sequence[Result]) -> Table:
     """One row for each result: the figures that decide."""
-    columns = [
-        Column("result"),
-        Column("clean"),
-        *map(Column, metrics.LEVELS),
-        Column("bare classifier", ["its own attacks"]),
-        Column("resisted"),
-        Column("clean rejected"),
-    ]
+    bare = "bare classifier\nits own attacks"
+    columns = ["result", "clean", *metrics.LEVELS, bare, "resisted", "clean rejected"]
     groups = [("", 2), ("robust accuracy, standard protocol", 4), ("", 2)]
     return Table(columns, [_compared(at, result) for at, result in enumerate(results)], groups, dense=True)
 
@@ -249,7 +228,7 @@ def _compared(index: int, result: Result) -> Row:
         rejected_cell(f"{key}/rejected", result),
     ]
     small = [setting(result), *([] if result.complete else ["INCOMPLETE"])]
-    return Row(Label(_numbered(index, result), small, link=f"result-{index}"), cells)
+    return Row(_numbered(index, result), cells, small, link=f"result-{index}")
 
 
 def _numbered(index: int, result: Result) -> str:
@@ -268,7 +247,7 @@ def pairs(results: Sequence[Result]) -> Table:
         _pair(f"mcnemar/{one}/{two}", (_numbered(one, first), first), (_numbered(two, second), second))
         for (one, first), (two, second) in combinations(enumerate(results), 2)
     ]
-    return Table([Column(title) for title in columns], rows)
+    return Table(columns, rows)
 
 
 def _pair(key: str, first: tuple[str, Result], second: tuple[str, Result]) -> Row:
@@ -276,14 +255,14 @@ def _pair(key: str, first: tuple[str, Result], second: tuple[str, Result]) -> Ro
     try:
         only_first, only_second, p_value = metrics.mcnemar(first[1], second[1])
     except UsageError as error:
-        return Row(Label(first[0], small), remark=str(error))
+        return Row(first[0], small=small, remark=str(error))
     cells = [
         figure_cell(count(f"{key}/first", only_first)),
         figure_cell(count(f"{key}/second", only_second)),
         figure_cell(number(f"{key}/p", p_value, 4)),
         Cell(["differ" if p_value < 0.05 else "may be equally good"]),
     ]
-    return Row(Label(first[0], [*small, *_differences(first[1], second[1])]), cells)
+    return Row(first[0], cells, [*small, *_differences(first[1], second[1])])
 
 
 def _differences(first: Result, second: Result) -> list[str]:

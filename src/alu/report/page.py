@@ -25,10 +25,10 @@ WIDEST = 0.5
 
 @cache
 def environment() -> Environment:
-    """The templates: what is filled in is escaped, and a name that is not there is an error."""
+    """The templates: what is filled into HTML is escaped, and a name that is not there is an error."""
     templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
+        autoescape=lambda name: name is None or not name.endswith(".md.j2"),
         undefined=StrictUndefined,
         lstrip_blocks=True,
     )
@@ -134,42 +134,31 @@ TOO_FEW = Cell(["n too small"], kind="few")
 
 
 @dataclass(frozen=True)
-class Label:
-    """The first cell of a row."""
+class Row:
+    """A name and its cells; or a name and a remark across all other columns."""
 
     name: str
+    cells: Sequence[Cell] = ()
     small: Sequence[str] = ()
+    """Smaller lines below the name."""
     knowledge: str = ""
     """What the attacker knows ("clean" for no attack), shown with its colour and used by the filter."""
     strong: bool = False
     link: str = ""
     """The anchor on this page that the name leads to."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A label and its cells; or a label and a remark across all other columns."""
-
-    label: Label
-    cells: Sequence[Cell] = ()
     remark: str = ""
     heading: bool = False
     """Whether it begins a new part of the table; rows are sorted inside of their part."""
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column's title, and smaller lines below it."""
-
-    title: str
-    small: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Table:
-    """Columns, rows, and titles that stand over several columns (title, how many columns)."""
+    """Columns, rows, and titles that stand over several columns (title, how many columns).
 
-    columns: Sequence[Column]
+    The first line of a column is its title, further ones stand below it in smaller letters.
+    """
+
+    columns: Sequence[str]
     rows: Sequence[Row]
     groups: Sequence[tuple[str, int]] = ()
     dense: bool = False

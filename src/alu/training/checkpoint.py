@@ -95,13 +95,13 @@ def load_checkpoint(
     configuration: dict[str, Any],
 ) -> Progress:
     """Put a run back where it stood; refused when it was configured otherwise."""
-    tensors, metadata = _read(path)
-    differing = _differing(metadata, configuration)
+    differing = differences(path, configuration)
     if differing:
         raise StorageError(
             f"{path} belongs to another run: {', '.join(differing)}. "
             f"Go on with the old settings, delete {path.parent} to start again, or choose another folder."
         )
+    tensors, metadata = _read(path)
     model.load_state_dict(_part(tensors, "model."))
     if average is not None:
         for name, tensor in _part(tensors, "average.").items():
@@ -116,11 +116,7 @@ def load_checkpoint(
 
 def differences(path: Path, configuration: dict[str, Any]) -> list[str]:
     """What a checkpoint's run was configured with otherwise, each as "name was A and is now B"."""
-    return _differing(_read(path)[1], configuration)
-
-
-def _differing(metadata: dict[str, str], configuration: dict[str, Any]) -> list[str]:
-    before = json.loads(metadata.get("configuration", "{}"))
+    before = json.loads(_read(path)[1].get("configuration", "{}"))
     now = json.loads(json.dumps(configuration))
     if len(before.get("data", [])) == len(now.get("data", [])) - 1:  # written before data had a digest
         now["data"] = now["data"][:-1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ class Keeper:
         """Measure on held-out images, keep the best weights, write a checkpoint and draw the curve."""
         self._refuse_broken_weights()
         self._note_window(rate)
-        with _Swap(self.model, self.average):
+        with _averaged(self.model, self.average):
             figures = measured(self.run.objective, self.model, self.run.validation, self.fabric.device)
             first = next(iter(figures.values()))
             sign = 1.0 if self.run.objective.better == "higher" else -1.0
@@ -90,7 +91,7 @@ class Keeper:
             known = self.progress.best
             if known is None or not math.isfinite(known) or sign * first >= sign * known:
                 self.progress.best, self.progress.best_step = first, self.progress.step
-                self.best_state = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+                self.best_state = _copied(self.model)
                 if self.folder:
                     write_tensors(self.folder / "best.safetensors", self.best_state)
         self.latest = figures
@@ -152,20 +153,22 @@ class Keeper:
                 file.write(json.dumps(row) + "\n")
 
 
-class _Swap:
-    """Puts the averaged weights into the model for the length of a block."""
+@contextmanager
+def _averaged(model: nn.Module, average: Average | None) -> Iterator[None]:
+    """Put the averaged weights into the model for the length of a block."""
+    if average is None:
+        yield
+        return
+    live = _copied(model)
+    model.load_state_dict(average.state)
+    try:
+        yield
+    finally:
+        model.load_state_dict(live)
 
-    def __init__(self, model: nn.Module, average: Average | None) -> None:
-        self.model, self.average = model, average
 
-    def __enter__(self) -> None:
-        if self.average is not None:
-            self.live = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
-            self.model.load_state_dict(self.average.state)
-
-    def __exit__(self, *_: object) -> None:
-        if self.average is not None:
-            self.model.load_state_dict(self.live)
+def _copied(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 def cut_curve(path: Path, step: int) -> None:

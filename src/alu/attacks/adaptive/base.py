@@ -130,11 +130,12 @@ class AdaptiveAttack(Attack):
 
 
 class GoalSearch(GradientAttack):
-    """A gradient search towards the goal that `make` returns; it starts where `begin` says, if that is given."""
+    """A gradient search towards the goal that `make` returns; it starts where `begin` says, if that is given. `who` is
+    the attack that errors name."""
 
     def __init__(self, make: GoalMaker, who: str, *, begin: GoalMaker | None = None, **settings: Any) -> None:
         super().__init__(**settings)
-        self.make, self.who, self.begin = make, who, begin
+        self.make, self._who, self.begin = make, who, begin
 
     def goal(self, model: Any, images: Tensor, labels: Tensor) -> Goal:
         """The goal that `make` returns."""
@@ -153,11 +154,6 @@ class GoalSearch(GradientAttack):
 class ViewGoal(Goal):
     """A goal whose loss is computed on a `View` of the defence, and whose success is judged by the deployed one."""
 
-    def __init__(self, defense: Any, labels: Tensor, level: Level, who: str) -> None:
+    def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level) -> None:
         super().__init__(defense, labels)
-        self.view = View(defense, level, who)
-
-    def reached(self, images: Tensor) -> Tensor:
-        """Whether the deployed answer is accepted and wrong [N]."""
-        with torch.no_grad():
-            return fooled(self.model, images, self.labels)
+        self.view = View(defense, level)

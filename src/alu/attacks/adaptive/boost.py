@@ -17,7 +17,7 @@ class Raise(ViewGoal):
     """Π'_y above the mean of the others and, if `hinged`, a score above the threshold, so that Δ decides."""
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, hinged: bool) -> None:
-        super().__init__(defense, labels, level, "Boost")
+        super().__init__(defense, images, labels, level=level)
         self.hinged = hinged
 
     def loss(self, images: Tensor) -> Tensor:
@@ -25,9 +25,7 @@ class Raise(ViewGoal):
         if not self.hinged:
             return lead(self.view.before(images), self.labels)
         evidence = self.view.evidence(images)
-        fixed = without_post_gradient(evidence)
-        shortfall = (0.05 * self.view.threshold_size(fixed) - self.view.excess(fixed)).clamp_min(0)
-        return lead(evidence.pre_logits, self.labels) - shortfall
+        return lead(evidence.pre_logits, self.labels) - self.view.shortfall(without_post_gradient(evidence))
 
 
 def lead(logits: Tensor, labels: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ TARGETS = {"quick": 3, "standard": 5, "full": 9}
 class Aimed(ViewGoal):
     """A goal that aims at one wrong class: the one whose logit on the clean image has this rank among the others."""
 
-    def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int, who: str = "Confident") -> None:
-        super().__init__(defense, labels, Level(), who)
+    def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int) -> None:
+        super().__init__(defense, images, labels, level=Level())
         with torch.no_grad():
             self.target = other_class(defense.logits(images), labels, rank)
 

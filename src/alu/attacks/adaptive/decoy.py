@@ -19,7 +19,7 @@ class WrongLabel(ViewGoal):
     """The paper's own attack, called with a wrong label: the cross-entropy of Π' at the `rank`-th other class."""
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int) -> None:
-        super().__init__(defense, labels, Level("bpda"), "Decoy")
+        super().__init__(defense, images, labels, level=Level("bpda"))
         with torch.no_grad():
             self.wrong = other_class(self.view.before(images), labels, rank)
 
@@ -36,7 +36,7 @@ class WrongRise(ViewGoal):
     """m(Δ, y) with a score above the threshold; without `through`, Π is recomputed at each step but a constant."""
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, through: bool) -> None:
-        super().__init__(defense, labels, level, "Decoy")
+        super().__init__(defense, images, labels, level=level)
         self.through = through
 
     def loss(self, images: Tensor) -> Tensor:
@@ -44,8 +44,7 @@ class WrongRise(ViewGoal):
         evidence = self.view.evidence(images)
         if not self.through:
             evidence = without_post_gradient(evidence)
-        shortfall = (0.05 * self.view.threshold_size(evidence) - self.view.excess(evidence)).clamp_min(0)
-        return margin(evidence.change, self.labels) - shortfall
+        return margin(evidence.change, self.labels) - self.view.shortfall(evidence)
 
 
 class Decoy(AdaptiveAttack):

@@ -6,22 +6,25 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
-from alu.attacks.adaptive.view import Level, either_branch
 from alu.attacks.base import Attack
+from alu.attacks.goals import margin
 
 
 class Deployed(ViewGoal):
     """The margin of the logits that `forward` returns: Δ where the rule is "alu" and the image is flagged, else Π."""
 
-    def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level) -> None:
-        super().__init__(defense, labels, level, "Direct")
-
     def loss(self, images: Tensor) -> Tensor:
         """The margin."""
-        return either_branch(self.view, self.view.evidence(images), self.labels)
+        evidence = self.view.evidence(images)
+        after = margin(evidence.post_logits, self.labels)
+        if self.view.twin.rule != "alu":
+            return after
+        flagged = self.view.excess(evidence).detach() > 0
+        return torch.where(flagged, margin(evidence.change, self.labels), after)
 
 
 class Direct(AdaptiveAttack):

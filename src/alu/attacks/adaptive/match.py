@@ -39,7 +39,7 @@ class LookAlike(ViewGoal):
         self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, rank: int, guides: Tensor,
         guide_labels: Tensor,
     ) -> None:  # fmt: skip
-        super().__init__(defense, labels, level, "Match")
+        super().__init__(defense, images, labels, level=level)
         with torch.no_grad():
             own = defense.evidence(images).post_logits
             logits, inner, classes = usable_guides(defense, guides, guide_labels)
@@ -109,8 +109,7 @@ class Match(AdaptiveAttack):
 
     def __call__(self, model: Any, images: Tensor, labels: Tensor, *rest: Any, **named: Any) -> Tensor:
         """Adversarial images; the images themselves are the guides if no others were given."""
-        given = self.guides is not None and self.guide_labels is not None
-        self._guides = (self.guides, self.guide_labels) if given else (images, labels)
+        self._guides = (images, labels) if self.guides is None else (self.guides, self.guide_labels)
         return super().__call__(model, images, labels, *rest, **named)
 
     def tries(self, defense: Any) -> Iterable[Attack]:

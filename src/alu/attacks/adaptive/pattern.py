@@ -23,7 +23,7 @@ class RaiseOther(ViewGoal):
     def __init__(
         self, defense: Any, images: Tensor, labels: Tensor, *, penalty: float, rank: int, slack: float, strict: bool
     ) -> None:
-        super().__init__(defense, labels, Level("bpda"), "Pattern")
+        super().__init__(defense, images, labels, level=Level("bpda"))
         self.penalty, self.strict = penalty, strict
         with torch.no_grad():
             self.clean = self.view.before(images)
@@ -42,12 +42,10 @@ class RaiseOther(ViewGoal):
     def reached(self, images: Tensor) -> Tensor:
         """Whether the deployed answer is accepted and wrong and, if `strict`, of case 3 [N]."""
         wrong = super().reached(images)
-        return wrong & self.in_case_three(images) if self.strict else wrong
-
-    def in_case_three(self, images: Tensor) -> Tensor:
-        """Whether Π' changed as in case 3 [N]."""
+        if not self.strict:
+            return wrong
         with torch.no_grad():
-            return case_three(self.clean, self.view.before(images), self.labels)
+            return wrong & case_three(self.clean, self.view.before(images), self.labels)
 
 
 class Pattern(AdaptiveAttack):
@@ -88,7 +86,7 @@ class Pattern(AdaptiveAttack):
         """For each image the first wrong answer of case 3, else the first wrong answer, else the last try."""
         require_evidence(model, type(self).__name__)
         self.inspect(model)
-        view = View(model, Level("bpda"), type(self).__name__)
+        view = View(model, Level("bpda"))
         with torch.no_grad():
             clean = view.before(images)
         adversarial, broken = images.clone(), self.broken(model, images, labels)

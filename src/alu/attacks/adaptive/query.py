@@ -9,7 +9,9 @@ from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.soft import OnSoft, SoftOutput, soft_as_deployed
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import Level, score_matters, twin
+from alu.attacks.autoattack import Square
 from alu.attacks.base import Attack
+from alu.attacks.decision_based import HopSkipJump
 
 
 class Query(AdaptiveAttack):
@@ -36,9 +38,6 @@ class Query(AdaptiveAttack):
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Square first; then HopSkipJump, unless the budget is "quick"."""
-        from alu.attacks.autoattack import Square
-        from alu.attacks.decision_based import HopSkipJump
-
         same = self.common
         level = Level("blind", self.twin_steps)
         for number, temperature in enumerate((0.05, 1.0)):

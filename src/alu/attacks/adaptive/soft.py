@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.transfer import OnAnother
-from alu.attacks.adaptive.view import Level, View, score_matters
+from alu.attacks.adaptive.view import Level, View, require_evidence, score_matters
+from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, DLR_CLASSES, AutoAttack, Version
 from alu.attacks.base import Attack
 from alu.attacks.copies import redrawn
 from alu.attacks.gradient import CWLinf
@@ -40,7 +41,8 @@ class SoftOutput(nn.Module):
 
     def __init__(self, defense: Any, level: Level, temperature: float) -> None:
         super().__init__()
-        self.view, self.level, self.temperature = View(defense, level, "Soft"), level, temperature
+        require_evidence(defense, "Soft")
+        self.view, self.level, self.temperature = View(defense, level), level, temperature
         self.label: int | None = None
         self.classes = 0
         """The number of classes in the last call."""
@@ -132,8 +134,6 @@ class Soft(AdaptiveAttack):
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Every temperature at each level; margin PGD, which needs no library, first."""
-        from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, DLR_CLASSES
-
         same = {**self.common, "draws": self.drawn}
         temperatures = self.temperatures if score_matters(defense) else self.temperatures[:1]
         for level in self.chosen_levels(defense):
@@ -150,8 +150,6 @@ class Soft(AdaptiveAttack):
 
     def last_tries(self, defense: Any) -> Iterable[Attack]:
         """AutoAttack at the first level and the middle temperature."""
-        from alu.attacks.autoattack import AutoAttack, Version
-
         if self.budget != "quick":
             middle, least = self.temperatures[len(self.temperatures) // 2], min(self.temperatures)
             first = self.chosen_levels(defense)[0]

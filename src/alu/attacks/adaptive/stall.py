@@ -18,7 +18,7 @@ class NoProgress(Aimed):
     """The target's margin at the image, less `weight` times what the deployed search takes of it."""
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int, weight: float) -> None:
-        super().__init__(defense, images, labels, rank=rank, who="Stall")
+        super().__init__(defense, images, labels, rank=rank)
         self.weight = weight
 
     def loss(self, images: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ class FoolAndHide(ViewGoal):
     def __init__(
         self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, how: Combination, weight: float = 1.0
     ) -> None:
-        super().__init__(defense, labels, level, "Stealth")
+        super().__init__(defense, images, labels, level=level)
         self.how, self.weight = how, weight
 
     def terms(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -57,9 +57,8 @@ class FoolAndHide(ViewGoal):
         if self.how == "sum":
             value = lead - self.weight * excess.clamp_min(0)
             return gradient_of(value.sum(), images, who), rank
-        towards = gradient_of(lead.sum(), images, who) if not excess.requires_grad else None
-        if towards is not None:
-            return towards, rank
+        if not excess.requires_grad:
+            return gradient_of(lead.sum(), images, who), rank
         (towards,) = torch.autograd.grad(lead.sum(), images, retain_graph=True)
         away = -gradient_of(excess.sum(), images, who)
         if self.how == "orthogonal":
@@ -101,7 +100,7 @@ class Stealth(AdaptiveAttack):
         kinds: list[tuple[Combination, float]] = [("orthogonal", 1.0), ("selective", 1.0)]
         kinds += [("sum", weight) for weight in self.weights]
         for level in self.chosen_levels(defense):
-            starts = (self._boundary(level), partial(on_manifold, level=level))
+            starts = (self._boundary(level), on_manifold)
             if not hidden:
                 for begin in (None, *starts):
                     yield self._goal_search(level, "sum", 0.0, begin)
@@ -135,7 +134,7 @@ class Stealth(AdaptiveAttack):
         return begin
 
 
-def on_manifold(defense: Any, images: Tensor, labels: Tensor, *, level: Level, steps: int = 20) -> Tensor:
+def on_manifold(defense: Any, images: Tensor, labels: Tensor, *, steps: int = 20) -> Tensor:
     """Wrongly answered images that the purifier hardly changes, by a search in a VAE's code; P(x) without a VAE."""
     codec = getattr(defense.purifier, "codec", None)
     if codec is None:

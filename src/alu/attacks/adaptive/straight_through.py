@@ -18,7 +18,7 @@ class HeldAround(Aimed):
     """log p of the target at the image, and at the neighbour where it is least: that moves with the image."""
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int, weight: float = 1.0) -> None:
-        super().__init__(defense, images, labels, rank=rank, who="StraightThrough")
+        super().__init__(defense, images, labels, rank=rank)
         self.weight = weight
 
     def loss(self, images: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
-from alu.attacks.adaptive.view import Level, View
+from alu.attacks.adaptive.view import Level
 from alu.attacks.base import Attack
 from alu.attacks.copies import shallow
 from alu.attacks.goals import gradient_of, margin
@@ -35,20 +35,20 @@ class AlongTheWay(ViewGoal):
     def __init__(
         self, defense: Any, images: Tensor, labels: Tensor, *, stations: int, drift: float, through: bool
     ) -> None:
-        super().__init__(defense, labels, Level("surrogate" if through else "bpda"), "Trajectory")
+        super().__init__(defense, images, labels, level=Level("surrogate" if through else "bpda"))
         self.stations, self.drift, self.through = stations, drift, through
         with torch.no_grad():
             self.clean = self._stand_in(images, self._visited(images)[-1])
 
     def loss(self, images: Tensor) -> Tensor:
         """The value at the deployed end of the descent only."""
-        return self._value(self.view, images, self._visited(images)[-1:])
+        return self._value(images, self._visited(images)[-1:])
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
         """The gradient averaged over all stations, and the value."""
         with torch.no_grad():
             visited = self._visited(images)
-        value = self._value(self.view, images, visited)
+        value = self._value(images, visited)
         return gradient_of(value.sum(), images, who), value.detach()
 
     def _visited(self, images: Tensor) -> list[Tensor]:
@@ -67,16 +67,16 @@ class AlongTheWay(ViewGoal):
             return smooth
         return images
 
-    def _value(self, view: View, images: Tensor, visited: list[Tensor]) -> Tensor:
+    def _value(self, images: Tensor, visited: list[Tensor]) -> Tensor:
         stand_in = self._stand_in(images, visited[-1])
-        before = view.before(images)
+        before = self.view.before(images)
         total = torch.zeros(len(images), device=images.device, dtype=images.dtype)
         for station in visited:
             # The value of the station, with the gradient of the stand-in.
             at = stand_in + (station - stand_in).detach()
-            after = view.twin.logits(at)
+            after = self.view.twin.logits(at)
             total = total + margin(after, self.labels)
-            if view.twin.rule == "alu":
+            if self.view.twin.rule == "alu":
                 total = total + margin(after - before, self.labels)
             total = total + self.drift * (at - self.clean).flatten(1).square().sum(1)
         return total / len(visited)

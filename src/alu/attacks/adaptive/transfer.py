@@ -9,6 +9,7 @@ from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.view import smoothly_purified
+from alu.attacks.autoattack import AutoAttack
 from alu.attacks.base import Attack
 from alu.attacks.goals import Model, fooled
 from alu.attacks.gradient import MIM, PGD
@@ -78,19 +79,19 @@ class Transfer(AdaptiveAttack):
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Every source at every strength, the full strength first."""
-        same: dict[str, Any] = {"norm": self.threat.norm, "seed": self.seed, "batch_size": self.batch_size}
         for source in self.sources(defense):
-            for share in sorted(self.shares, reverse=True):
-                eps = share * self.threat.eps
+            for settings in self._strengths():
                 for stop in (False, True):
-                    yield OnAnother(source, PGD(eps=eps, steps=self.steps, stop_when_fooled=stop, **same))
+                    yield OnAnother(source, PGD(steps=self.steps, stop_when_fooled=stop, **settings))
                 if self.budget != "quick":
-                    yield OnAnother(source, MIM(eps=eps, steps=self.steps, **same))
+                    yield OnAnother(source, MIM(steps=self.steps, **settings))
 
     def last_tries(self, defense: Any) -> Iterable[Attack]:
         """AutoAttack on every source at every strength."""
-        from alu.attacks.autoattack import AutoAttack
-
         for source in self.sources(defense) if self.budget == "full" else ():
-            for share in sorted(self.shares, reverse=True):
-                yield OnAnother(source, AutoAttack(**{**self.common, "eps": share * self.threat.eps}))
+            for settings in self._strengths():
+                yield OnAnother(source, AutoAttack(**settings))
+
+    def _strengths(self) -> list[dict[str, Any]]:
+        """The common settings once for each strength, the full one first."""
+        return [{**self.common, "eps": share * self.eps} for share in sorted(self.shares, reverse=True)]

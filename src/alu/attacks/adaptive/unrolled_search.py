@@ -26,9 +26,6 @@ class ThroughSearch(Aimed):
     size) on the cross-entropy, which have one.
     """
 
-    def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int) -> None:
-        super().__init__(defense, images, labels, rank=rank, who="UnrolledSearch")
-
     def loss(self, images: Tensor) -> Tensor:
         """The sum of both."""
         radius = self.view.twin.detector.radius

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from alu.attacks.copies import shallow, with_grad_mode
-from alu.attacks.goals import Model, margin
+from alu.attacks.goals import Model
 from alu.decision import Evidence
 from alu.errors import UsageError
 
 Budget = Literal["quick", "standard", "full"]
+GoalMaker = Callable[[Any, Tensor, Tensor], Any]
+"""(defence, images, labels) -> the goal of a search, or the images that it starts from."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,7 @@ def levels(defense: Any, budget: Budget = "standard") -> list[Level]:
 class View:
     """Evidence, logits and suspicion of a twin of a defence, with the gradient of its level."""
 
-    def __init__(self, defense: Any, level: Level, who: str) -> None:
-        require_evidence(defense, who)
+    def __init__(self, defense: Any, level: Level) -> None:
         self.defense, self.twin = defense, twin(defense, level)
 
     def evidence(self, images: Tensor) -> Evidence:
@@ -133,6 +134,10 @@ class View:
             return torch.ones(len(evidence), device=evidence.images.device)
         limits: Tensor = detector.thresholds(evidence).abs().clamp_min(1e-6).to(evidence.images)
         return limits
+
+    def shortfall(self, evidence: Evidence) -> Tensor:
+        """How far the score lies below a value just above the threshold [N]; 0 where it does not."""
+        return (0.05 * self.threshold_size(evidence) - self.excess(evidence)).clamp_min(0)
 
 
 def score_matters(defense: Any) -> bool:
@@ -171,14 +176,9 @@ def require_search(defense: Any, who: str) -> None:
         )
 
 
-def ranked(logits: Tensor, labels: Tensor) -> Tensor:
-    """All classes but the label, highest logit first [N, classes - 1]."""
-    return logits.scatter(1, labels[:, None], float("-inf")).argsort(1, descending=True)[:, :-1]
-
-
 def other_class(logits: Tensor, labels: Tensor, rank: int) -> Tensor:
     """The `rank`-th highest class but the label [N]; the last one if there are fewer."""
-    others = ranked(logits, labels)
+    others = logits.scatter(1, labels[:, None], float("-inf")).argsort(1, descending=True)[:, :-1]
     return others[:, min(rank, others.shape[1] - 1)]
 
 
@@ -187,17 +187,6 @@ def entry(logits: Tensor, at: Tensor) -> Tensor:
     return logits.gather(1, at[:, None]).squeeze(1)
 
 
-def either_branch(view: View, evidence: Evidence, labels: Tensor) -> Tensor:
-    """The margin of the logits that the rule would use [N]: of Δ where flagged, else of Π."""
-    after = margin(evidence.post_logits, labels)
-    if view.twin.rule != "alu":
-        return after
-    return torch.where(view.excess(evidence).detach() > 0, margin(evidence.change, labels), after)
-
-
 def without_post_gradient(evidence: Evidence) -> Evidence:
     """The same evidence, with purified images and their logits as constants."""
     return replace(evidence, purified=evidence.purified.detach(), post_logits=evidence.post_logits.detach())
-
-
-GoalMaker = Callable[[Any, Tensor, Tensor], Any]

@@ -14,6 +14,7 @@ from alu import data, models
 from alu.data.pictures import Size
 from alu.errors import UsageError, nearest
 from alu.models.cards import weight_hash
+from alu.provenance import provenance
 from alu.rng import derived_seed
 from alu.storage import read_tensors
 from alu.training.loop import Run
@@ -25,6 +26,8 @@ from alu.training.settings import Settings
 class Recipe:
     """A training by name. `build` gets the training images; `needs` are bundled models that it starts from."""
 
+    about: str
+    """What it trains, as a sentence."""
     dataset: str
     """A known data set, or "" where the user brings images."""
     build: Callable[[data.Dataset], nn.Module]
@@ -73,6 +76,22 @@ class Recipe:
             made.start = self._begun(network, start)
         return made
 
+    def save(self, run: Run, command: str, figures: dict[str, float]) -> Path:
+        """Write a finished run's network with its card into the run's folder; returns the path of the weights."""
+        assert run.folder is not None
+        facts = {
+            "held out": {name: round(value, 6) for name, value in figures.items()},
+            "n": min(len(run.validation), run.objective.measured_on or len(run.validation)),
+            "measured with": provenance(run.settings.seed),
+        }
+        card = models.Card(
+            name="model", task=self.task, architecture=run.model.architecture,  # type: ignore[arg-type]
+            data=f"{run.data.name}, {len(run.data):,} images of its {run.data.split} split", command=command,
+            source="trained with the command above", licence="yours", sha256="", figures=facts,
+            classes=run.data.classes if self.task == "classifier" else (),
+        )  # fmt: skip
+        return models.save(run.model, card, run.folder)
+
     def _begun(self, network: nn.Module, start: Path) -> str:
         """Put another run's best weights into the network; returns what they are called, and their hash."""
         path = start / "best.safetensors" if start.is_dir() else start
@@ -106,7 +125,7 @@ class Recipe:
                 files = "" if needed.startswith("cifar10-") else " FOLDER, the folder that --root names"
                 raise UsageError(
                     f"The recipe {self.name} starts from the bundled model {needed}, which is not there yet. Make it "
-                    f"first: alu train {needed}, then python -m alu.training.publish {needed} runs/{needed}{files}."
+                    f"first: alu train {needed}, then python tools/publish.py {needed} runs/{needed}{files}."
                 )
 
 

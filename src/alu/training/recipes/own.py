@@ -1,21 +1,36 @@
-"""Recipes for the user's own images: `alu train classifier --data FOLDER`, `alu train vae --data FOLDER`."""
+"""Recipes for the user's own images: `alu train classifier --data FOLDER`, `alu train vae --data FOLDER`; and the VAE
+that `alu.fit` trains on them, with its cost estimated first."""
 
 from __future__ import annotations
 
+import copy
+import math
+import shutil
+import time
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
+import torch
 from torch import nn
 
 from alu import data, models
-from alu.errors import DataError
+from alu.check import warn
+from alu.errors import DataError, UsageError
 from alu.models.vae import VAE
-from alu.progress import at_once
+from alu.progress import Watch, at_once
+from alu.storage import read_json
+from alu.training.batches import batches, steps_per_epoch
+from alu.training.checkpoint import differences, progress_of, total_steps
+from alu.training.loop import Run, train
 from alu.training.objectives import Autoencoding, Classification
-from alu.training.recipes.base import Recipe
+from alu.training.recipes.base import Recipe, seeded
 from alu.training.settings import Settings
 
 STEPS = 2500
-"""Optimiser steps unless epochs are given, few images or many."""
+"""Optimiser steps unless epochs are given, few images or many: for a VAE about 6 minutes on two slow cores at 28
+pixels."""
+VAE_SETTINGS = Settings(batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, average=0.995)
 
 
 class OwnRecipe(Recipe):
@@ -27,18 +42,6 @@ class OwnRecipe(Recipe):
         batch = max(2, min(most, len(images) // 8))  # batch normalisation needs two
         epochs = min(200, max(5, round(STEPS * batch / len(images))))
         return replace(self.settings, batch_size=batch, epochs=epochs)
-
-
-def classifier() -> Recipe:
-    """A classifier of your own images (--data): ResNet-18 of width 16, cheap to attack and to defend."""
-    settings = Settings(batch_size=64, lr=0.05, weight_decay=1e-3, warmup=0.2, augment="crop-flip", average=0.99)
-    return OwnRecipe("", _network, lambda: Classification(smoothing=0.1), settings)
-
-
-def vae() -> Recipe:
-    """A VAE of your own images (--data), for `alu fit --purifier` and `alu.purifiers.LatentVAE`."""
-    settings = Settings(batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, augment="none", average=0.995)
-    return OwnRecipe("", _vae, lambda: Autoencoding(sigma=0.02), settings, "vae")
 
 
 def _network(images: data.Dataset) -> nn.Module:
@@ -60,5 +63,109 @@ def _vae(images: data.Dataset) -> nn.Module:
             f"A VAE needs images whose height and width are multiples of {VAE.stride} and at least 8; those of "
             f"{images.name} are {width} x {height}. Scale a folder of pictures: --size {near}."
         )
-    # As in `alu fit`: a third as many code values as pixel values, and not fewer than ten a place.
+    return _small_vae(channels)
+
+
+def _small_vae(channels: int) -> nn.Module:
+    """A VAE whose code is small enough to purify.
+
+    A third as many code values as pixel values keeps answers and cannot copy a perturbation; a gray picture has few
+    values to begin with, and with fewer than ten a place clean logits move so much that attacks hide among them.
+    """
     return models.vae(channels, latent=max(10, round(16 * channels / 3)), width=64)
+
+
+OWN: dict[str, Recipe] = {
+    "classifier": OwnRecipe(
+        "A classifier of your own images (--data): ResNet-18 of width 16, cheap to attack and to defend.",
+        "",
+        _network,
+        partial(Classification, smoothing=0.1),
+        Settings(batch_size=64, lr=0.05, weight_decay=1e-3, warmup=0.2, augment="crop-flip", average=0.99),
+    ),
+    "vae": OwnRecipe(
+        "A VAE of your own images (--data), for `alu fit --purifier` and `alu.purifiers.LatentVAE`.",
+        "",
+        _vae,
+        partial(Autoencoding, sigma=0.02),
+        VAE_SETTINGS,
+        "vae",
+    ),
+}
+
+
+def train_vae(
+    images: data.Dataset,
+    validation: data.Dataset,
+    *,
+    epochs: int | None,
+    max_minutes: float,
+    seed: int,
+    device: str,
+    folder: Path | None,
+    replaces: bool,
+    watch: Watch,
+) -> nn.Module:
+    """A VAE trained on clean images; refused beforehand where it would take too long. An interrupted training goes on
+    from `folder`; with `replaces`, a finished one of other settings that is kept there makes room for this one."""
+    channels, height, width = images.shape
+    if min(height, width) < 8:
+        raise UsageError(
+            f"A VAE needs images of at least 8 x 8 pixels; these are {width} x {height}. Use another size=."
+        )
+    images, validation = (_padded(part, VAE.stride) for part in (images, validation))
+    settings = replace(VAE_SETTINGS, batch_size=min(len(images), at_once(images.shape, 128)), seed=seed)
+    per_epoch = steps_per_epoch(images, settings)
+    settings = replace(settings, epochs=epochs or max(1, round(STEPS / per_epoch)))
+    network = seeded(lambda: _small_vae(channels), seed)
+    run = Run(network, Autoencoding(sigma=0.02), images, validation, settings, folder, device)
+    total = settings.epochs * per_epoch
+    minutes = total * _seconds_per_step(run) / 60
+    if minutes > max_minutes:
+        raise UsageError(
+            f"Training a VAE on {height} x {width} images would take about {_readable(minutes)} minutes here "
+            f"({total} steps), more than the {max_minutes:g} allowed. Give max_minutes={_readable(minutes * 1.2)}, "
+            'smaller pictures (size=) or fewer epochs=; purifier="pca" takes seconds, but may notice few attacks.'
+        )
+    if replaces:
+        _make_room(run)
+    about = f"Training the VAE (about {_readable(minutes)} min)"
+    train(run, lambda done, total, _: watch(about, done, total))
+    return network
+
+
+def _make_room(run: Run) -> None:
+    """Remove a finished training of other settings; an interrupted one stays, and the loop names the difference."""
+    if run.folder is None or not (checkpoint := run.folder / "checkpoint.safetensors").exists():
+        return
+    other = differences(checkpoint, run.configuration())
+    if other and progress_of(checkpoint).step >= total_steps(read_json(run.folder / "run.json")):
+        warn(f"The VAE in {run.folder} was trained with other settings ({', '.join(other)}) and is trained again.")
+        shutil.rmtree(run.folder)
+
+
+def _readable(minutes: float) -> str:
+    """Minutes as a person says them: whole ones, or tenths below 10; never 0, rounded up so that it suffices."""
+    return f"{math.ceil(minutes)}" if minutes >= 10 else f"{math.ceil(minutes * 10) / 10:g}"
+
+
+def _padded(images: data.Dataset, stride: int) -> data.Dataset:
+    """Images whose sides `stride` divides: the last row and column repeated, as LatentVAE does when it purifies."""
+    down, right = (torch.arange(side + -side % stride).clamp(max=side - 1) for side in images.shape[1:])
+    return replace(images, pixels=images.pixels[:, :, down[:, None], right])
+
+
+def _seconds_per_step(run: Run) -> float:
+    """Time of one optimiser step, measured on a throw-away copy and on as few images as give a fair figure."""
+    model = copy.deepcopy(run.model).to(run.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    size = run.settings.batch_size
+    few = max(1, min(size, 128 * 32 * 32 // (run.data.shape[1] * run.data.shape[2])))
+    batch = next(iter(batches(run.data, replace(run.settings, batch_size=few), 0)))
+    batch.images = batch.images.to(run.device)
+    times: list[float] = []
+    while len(times) < 3 and sum(times) < 5:
+        start = time.monotonic()
+        loss, _parts = run.objective.loss(model, batch)
+        torch.autograd.grad(loss, list(model.parameters()))
+        times.append(time.monotonic() - start)
+    return min(times) * size / few

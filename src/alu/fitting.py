@@ -1,0 +1,280 @@
+"""alu.fit: a defence around somebody's classifier: train or take a purifier, calibrate, measure on held-out images."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from alu import models
+from alu.check import check_classifier, check_images, check_labels, evaluating, find_device, warn
+from alu.data import open_dataset
+from alu.data.dataset import Dataset
+from alu.data.splits import own_part
+from alu.decision import RuleName, find_rule
+from alu.defense import REFERENCES, Defense, Reference
+from alu.detectors import Detector, LogitPeak, LogitShift
+from alu.detectors.base import least_images
+from alu.errors import DataError, InputError, StorageError, UsageError, check_choice
+from alu.fitted import Fitted, measure
+from alu.loading import load_purifier
+from alu.progress import Watch, at_once, silent
+from alu.purifiers import PCA, LatentVAE, Purifier
+from alu.training.recipes.own import train_vae
+
+DetectorName = Literal["peak", "shift"]
+FILTERS = ("blur", "median", "jpeg")
+DETECTORS: dict[DetectorName, type[Detector]] = {"peak": LogitPeak, "shift": LogitShift}
+Images = Tensor | Dataset | str | Path | Mapping[str, Dataset]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to fit, with the settings of `alu.fit`. With `replaces`, a finished training of other settings that is kept
+    at `checkpoint` makes room for this one."""
+
+    purifier: str = "vae"
+    steps: int = 20
+    detector: DetectorName = "peak"
+    rule: RuleName = "alu"
+    reference: Reference = "input"
+    false_alarm: float = 0.005
+    epochs: int | None = None
+    max_minutes: float = 120.0
+    checkpoint: Path | str | None = None
+    replaces: bool = False
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        # Everything that can be refused is refused here, before an hour of training and not after it.
+        if not self.purifier.endswith(".safetensors"):
+            check_choice("purifier", self.purifier, ["vae", "pca", *FILTERS, *models.names("vae")])
+        elif not Path(self.purifier).is_file():
+            raise StorageError(f"The VAE {self.purifier} does not exist. Give the path of a .safetensors file.")
+        find_device(self.device)
+        find_rule(self.rule)
+        check_choice("reference", self.reference, REFERENCES)
+        if self.reference == "reconstruction" and self.purifier in ("pca", *FILTERS):
+            raise UsageError(
+                f'reference="reconstruction" needs a VAE; {self.purifier} has no reconstruction to compare with.'
+            )
+        check_choice("detector", self.detector, DETECTORS)
+        DETECTORS[self.detector](self.false_alarm)
+        if self.steps < 0 or (self.epochs is not None and self.epochs < 1) or not self.max_minutes > 0:
+            raise UsageError(
+                f"A fit needs steps= of at least 0, epochs= of at least 1 and max_minutes= above 0; it was given "
+                f"{self.steps}, {'the default' if self.epochs is None else self.epochs} and {self.max_minutes:g}."
+            )
+        if self.purifier != "vae" and (self.epochs is not None or self.checkpoint is not None):
+            warn(f"epochs= and checkpoint= are for a VAE that is trained; {self.purifier} trains none.")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The splits of the data that this fit needs."""
+        needed = {"vae": ("train", "validation"), "pca": ("train",)}
+        return (*needed.get(self.purifier, ()), "calibration", "test")
+
+
+def fit(
+    classifier: Callable[[Tensor], Any],
+    images: Tensor | Dataset | str | Path,
+    labels: Tensor | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    purifier: str = "vae",
+    steps: int = 20,
+    detector: DetectorName = "peak",
+    rule: RuleName = "alu",
+    reference: Reference = "input",
+    false_alarm: float = 0.005,
+    epochs: int | None = None,
+    max_minutes: float = 120.0,
+    checkpoint: Path | str | None = None,
+    force: bool = False,
+    seed: int = 0,
+    device: str | None = None,
+    watch: Watch = silent,
+) -> Defense:
+    """A calibrated defence around a trained classifier, measured on held-out images; what `alu fit` does, in Python.
+
+    70 % of the images train the purifier, 15 % calibrate, 5 % choose the best weights and 10 % measure the result. A
+    defence that loses more than 10 points of clean accuracy is refused with `HarmfulDefenseError`; other weaknesses are
+    warnings. `alu.fitting.fit_and_measure` also returns what was measured.
+
+    Parameters
+    ----------
+    classifier
+        A callable from images in [0, 1] to logits.
+    images, labels
+        Clean images [N, C, H, W] in [0, 1] that the classifier was not trained on, and their classes [N]. Or a
+        `Dataset`, the path of a folder or an .npz file, or the name of a known data set, without labels.
+    classes
+        Class names for tensors; numbers by default.
+    purifier
+        "vae" trains one on the images; "pca", "blur", "median", "jpeg"; a bundled VAE's name; or a .safetensors file.
+    steps
+        A VAE's latent steps per image; more is slower and keeps more clean answers.
+    detector
+        "peak" (largest logit change) or "shift" (the sum of all changes, the paper's).
+    rule, reference
+        What to answer, and what logits are compared with: see `Defense`.
+    false_alarm
+        The share of clean images that may be flagged.
+    epochs, max_minutes
+        How long the VAE is trained (about 2,500 steps by default), and what is refused as too long.
+    checkpoint
+        A folder from which an interrupted training of the VAE goes on.
+    force
+        Return a harmful defence all the same.
+    seed, device
+        The seed of all random numbers, and where to compute; where the classifier's weights are by default.
+    watch
+        Called with (current work, amount done, amount in all).
+
+    Examples
+    --------
+    >>> clean = alu.data.sample("calibration", n=200)
+    >>> defense = alu.fit(classifier, clean.images, clean.labels, purifier="jpeg", false_alarm=0.05)
+    """
+    plan = Plan(
+        purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
+        epochs=epochs, max_minutes=max_minutes, checkpoint=checkpoint, seed=seed,
+        device=_device_of(classifier) if device is None else device,
+    )  # fmt: skip
+    fitted = fit_and_measure(classifier, images, labels, plan, classes=classes, watch=watch)
+    if not force:
+        fitted.refuse_harm()
+    for concern in fitted.concerns():
+        warn(concern)
+    return fitted.defense
+
+
+def fit_and_measure(
+    classifier: Callable[[Tensor], Any],
+    images: Images,
+    labels: Tensor | None = None,
+    plan: Plan | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    watch: Watch = silent,
+) -> Fitted:
+    """The defence that `fit` returns, harmful or not, with all that was measured; `images` may also be the splits."""
+    started = time.monotonic()
+    plan = plan or Plan()
+    if hasattr(classifier, "to"):
+        classifier = classifier.to(plan.device)
+    parts = _split(classifier, images, labels, classes, plan)
+    clean, held_out = parts["calibration"], parts["test"]
+    _check_classifier(classifier, clean, plan.device)
+    _refuse_too_few(len(clean), plan.false_alarm)
+    purifier = _purifier(parts, plan, watch).to(plan.device)
+    defense = Defense(classifier, purifier, DETECTORS[plan.detector](plan.false_alarm), plan.rule, plan.reference)
+    watch("Calibrating", 0, len(clean))
+    defense.calibrate(clean.images.to(plan.device), at_once(clean.shape, 100), partial(watch, "Calibrating"))
+    defense.classes = clean.classes
+    return measure(defense, held_out, seed=plan.seed, device=plan.device, watch=watch, started=started)
+
+
+def _split(
+    classifier: Callable[[Tensor], Any],
+    images: Images,
+    labels: Tensor | None,
+    classes: Sequence[str] | None,
+    plan: Plan,
+) -> Mapping[str, Dataset]:
+    """The parts of the images that the plan needs; tensors are divided like the pictures of a folder."""
+    if isinstance(images, Tensor):
+        if labels is None:
+            raise UsageError("fit needs the labels of its images: alu.fit(classifier, images, labels).")
+        check_images(images, "fit")
+        check_labels(labels, len(images), None, "fit")
+        if classes is None and len(images):
+            few = images[:2].to(plan.device)
+            with evaluating(classifier):
+                logits = check_classifier(
+                    classifier, few, "images", None, f"The classifier {type(classifier).__name__}"
+                )
+            classes = tuple(map(str, range(logits.shape[1])))
+        images = Dataset(images.detach().cpu(), labels.cpu(), tuple(classes or ()))
+    elif labels is not None or classes is not None:
+        raise UsageError("fit takes labels and class names from the data set. Give it neither of them.")
+    if isinstance(images, Dataset):
+        whole = images
+        return {name: whole.take(own_part(whole.labels, name), name) for name in plan.parts}
+    if isinstance(images, str | Path):
+        place = images
+        return {name: open_dataset(place, name) for name in plan.parts}
+    return images
+
+
+def _purifier(parts: Mapping[str, Dataset], plan: Plan, watch: Watch) -> Purifier:
+    """The purifier that the plan names, fitted or trained where it needs to be."""
+    if plan.purifier == "pca":
+        train_part = parts["train"]
+        some = train_part.draw(min(10_000, len(train_part)), plan.seed).images
+        watch("Fitting PCA", 0, 1)
+        fitted = PCA(max(1, min(500, some[0].numel() // 6, len(some) - 1))).fit(some)
+        watch("Fitting PCA", 1, 1)
+        return fitted
+    if plan.purifier == "vae":
+        vae = train_vae(
+            parts["train"], parts["validation"], epochs=plan.epochs, max_minutes=plan.max_minutes, seed=plan.seed,
+            device=plan.device, folder=None if plan.checkpoint is None else Path(plan.checkpoint),
+            replaces=plan.replaces, watch=watch,
+        )  # fmt: skip
+        return LatentVAE(vae, steps=plan.steps, seed=plan.seed)
+    return load_purifier(plan.purifier, steps=plan.steps, seed=plan.seed)
+
+
+def _device_of(classifier: object) -> str:
+    """Where a module's weights are; anything else computes where it likes, and gets its images on the CPU."""
+    weights = classifier.parameters() if isinstance(classifier, nn.Module) else iter(())
+    first = next(weights, None)
+    return "cpu" if first is None else str(first.device)
+
+
+def _name_of(classifier: object) -> str:
+    return f"The classifier {type(classifier).__name__}"
+
+
+def _refuse_too_few(count: int, false_alarm: float) -> None:
+    """Refuse, before the purifier is trained, a calibration in which nothing could ever be flagged."""
+    least = least_images(false_alarm)
+    if count < least:
+        possible = math.ceil(1000 / (count + 1)) / 1000
+        raise InputError(
+            f"A false-alarm rate of {100 * false_alarm:g} % needs at least {least} calibration images, which are 15 % "
+            f"of your own pictures; there are {count}. Give about {math.ceil(least / 0.15)} pictures in all, or allow "
+            f"more false alarms: false_alarm={possible:g}."
+        )
+
+
+def _check_classifier(classifier: Callable[[Tensor], Any], data: Dataset, device: str) -> None:
+    """Fail early, on a few images, with a sentence about what the classifier does wrong."""
+    if len(data.classes) < 2:
+        raise DataError(f"{data.name} has one class only, {data.classes[0]}; a classifier needs at least two.")
+    few = data.draw(min(100, len(data)), 0)
+    who = _name_of(classifier)
+    images = few.images.to(device)
+    with evaluating(classifier):
+        logits, again = (check_classifier(classifier, images, data.name, data.classes, who) for _ in range(2))
+    if not torch.equal(logits, again):
+        warn(
+            f"{who} does not answer twice alike: a random classifier's logits change without an attack, and the "
+            "detector takes its chance for one. Make it deterministic if you can."
+        )
+    right = int((logits.argmax(1) == few.labels.to(logits.device)).sum())
+    # Above 1/2 a classifier of two classes is not suspicious; twice the luck of the draw would be more than 1.
+    if len(few) >= 50 and right < min(2 / len(data.classes), 0.6) * len(few):
+        warn(
+            f"{who} is right on only {right} of {len(few)} images. Does it expect normalised images, or the classes in "
+            "another order than the sorted folder names?"
+        )

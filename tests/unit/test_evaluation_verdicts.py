@@ -115,14 +115,14 @@ def test_where_the_rule_rejects_the_sentence_says_what_is_counted() -> None:
     )
     found = by_level(result)
     assert (found["oblivious"].defended, found["oblivious"].right, found["oblivious"].bare) == (
-        Share(8, 8), Share(1, 8), Share(0, 8),
+        Share(7, 8), Share(1, 8), Share(0, 8),
     )  # fmt: skip
     assert found["oblivious"].verdict == "helps"
     assert sentence(found["oblivious"]) == (
-        "Against an attacker who does not know it, this defence helps, counting rejected images as kept: bare 0.0 %, "
-        "defended 100.0 % (n = 8, p = 0.008). Correct answers only: defended 12.5 %. Clean images rejected: 12.5 %."
+        "Against an attacker who does not know it, this defence helps, counting a refusal under attack as kept: bare "
+        "0.0 %, defended 87.5 % (n = 8, p = 0.016). Correct answers only: defended 12.5 %. Clean images rejected: 12.5 %."
     )
-    # Clean, a rejected image is no answer.
+    # Clean, a rejected image is no answer, and it stays lost under attack.
     assert found["clean"].defended == Share(7, 8)
     assert "counting" not in sentence(found["clean"])
     assert sentence(found["clean"]).endswith("Clean images rejected: 12.5 %.")

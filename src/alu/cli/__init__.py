@@ -13,6 +13,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from alu.cli.attack import attack
+from alu.cli.certify import certify
 from alu.cli.data import data
 from alu.cli.demo import demo
 from alu.cli.evaluate import evaluate, merge, report
@@ -40,6 +41,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (predict, "Classify pictures: answer, flag, p-value."),
     (attack, "Write adversarial images to files."),
     (evaluate, "Attack a defence or any model, and judge it."),
+    (certify, "Prove how far the answers of a classifier hold under noise."),
     (report, "Make one page from results of evaluate."),
     (merge, "Join the shards of one evaluation."),
     (reproduce, "Measure the paper's tables and figures again."),

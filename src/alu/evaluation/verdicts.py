@@ -39,7 +39,8 @@ class Verdict:
     level: str
     """"adaptive", "surrogate", "oblivious", or "clean": no attack."""
     defended: Share
-    """Images that the defence keeps: answered correctly or, under attack where the rule rejects, not wrongly."""
+    """Images that the defence keeps: answered correctly or, where the rule rejects, answered correctly when clean and
+    never wrongly under attack (RAR)."""
     bare: Share
     """Images that the bare classifier keeps: answered correctly."""
     only_defended: int
@@ -52,7 +53,7 @@ class Verdict:
     right: Share
     """Images that the defence answers correctly."""
     rejected: Share | None = None
-    """Clean images that are rejected, where the rule rejects; `defended` then counts rejected images as kept."""
+    """Clean images that are rejected, where the rule rejects; under attack a rejection then counts as kept."""
     at_most: tuple[bool, bool] = (False, False)
     """Whether the figures of defence and bare classifier are upper bounds."""
 
@@ -77,8 +78,10 @@ def _verdict(result: Result, level: str) -> Verdict:
     right = {image for image, value in by_image.items() if value == metrics.CORRECT}
     every = (result.clean, *(record.answers for record in result.attacks))
     rejects = result.subject.get("rule") == "abstain" or any(not all(answers.accepted) for answers in every)
+    clean = metrics.outcomes(result.clean, result.labels)
     # A rejected image is a loss if it is clean, and kept if it is attacked.
-    kept = {image for image, value in by_image.items() if value != metrics.WRONG} if rejects and names else right
+    kept = {image for image, value in by_image.items() if value != metrics.WRONG and clean[image] == metrics.CORRECT}
+    kept = kept if rejects else right
     bare, n = _bare_kept(result, level), len(by_image)
     only_defended, only_bare = len(kept - bare), len(bare - kept)
     p = sign_test(only_defended, only_bare)
@@ -133,7 +136,7 @@ def sentence_parts(verdict: Verdict) -> list[str | Number]:
         return ["at most " if at_most else "", (name, share.value, f"{100 * share.value:.1f} %")]
 
     attacked, rejects = verdict.level != "clean", verdict.rejected is not None
-    counting = ", counting rejected images as kept" if attacked and rejects else ""
+    counting = ", counting a refusal under attack as kept" if attacked and rejects else ""
     p_value = f"= {verdict.p:.3f}" if verdict.p >= 0.001 else "< 0.001"
     parts = [
         f"{WHO[verdict.level]}, {WHAT[verdict.verdict]}{counting}: bare ",
@@ -233,10 +236,12 @@ def _accuracies(result: Result) -> list[str]:
             f"bare classifier           {'at most ' if at_most else ''}{bare}   under its own attacks: {attacks}"
         )
     if any(not accepted for accepted in result.clean.accepted) or resisted.count != robust.count:
-        lines.append(
-            f"resisted                  {resisted}   correct or rejected; clean images rejected: "
-            f"{metrics.rejected_clean(result)}"
-        )
+        lines += [
+            f"robust or refused (RAR)   {metrics.robust_or_refused(result)}   correct clean, never wrong under attack",
+            f"answered when clean       {metrics.coverage(result)}   of these correct: "
+            f"{metrics.right_when_answered(result) or 'none'}",
+            f"resisted                  {resisted}   correct or rejected, clean images too",
+        ]
     means = metrics.over_draws(result)
     if means is not None:
         clean, attacked = (f"{100 * mean:.1f} %" for mean in means)

@@ -151,6 +151,11 @@ class Rule:
     rejects: bool
     """Whether a flagged image is not answered."""
 
+    @property
+    def needs_detector(self) -> bool:
+        """Whether decisions depend on the flags."""
+        return self.uses_flags or self.rejects
+
 
 def _alu(evidence: Evidence, flagged: Tensor) -> Tensor:
     return torch.where(flagged[:, None], evidence.change, evidence.post_logits)

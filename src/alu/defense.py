@@ -58,7 +58,7 @@ class Defense(nn.Module):
         if not callable(classifier):
             raise UsageError(f"Defense needs a classifier it can call; {type(classifier).__name__} is not callable.")
         self.rule_ = find_rule(rule)
-        if detector is None and (self.rule_.uses_flags or self.rule_.rejects):
+        if detector is None and self.rule_.needs_detector:
             raise UsageError(f"Rule {rule!r} needs a detector. Pass detector=alu.detectors.LogitShift().")
         check_choice("reference", reference, REFERENCES)
         purifier = Identity() if purifier is None else purifier
@@ -96,7 +96,7 @@ class Defense(nn.Module):
     @property
     def traits(self) -> Traits:
         """What an attacker has to deal with."""
-        detecting = self.rule_.uses_flags or self.rule_.rejects
+        detecting = self.rule_.needs_detector
         own = self.purifier.traits if self.detector is None else self.purifier.traits.joined(self.detector.traits)
         random = own.stochastic or bool(getattr(self.classifier, "stochastic", False))
         return replace_fields(own, detector=detecting, search=own.search and detecting, stochastic=random)
@@ -158,8 +158,7 @@ class Defense(nn.Module):
         True
         """
         self._refuse_other_size(images)
-        evidence = self.evidence(images)
-        answer = self.rule_.logits(evidence, self._detected(evidence).flagged)
+        _, answer = self._answered(self.evidence(images))
         if self.grad_mode == "blind" and torch.is_grad_enabled() and images.requires_grad:
             with evaluating(self.classifier):
                 return replace(self.logits(images), answer.detach())
@@ -186,18 +185,22 @@ class Defense(nn.Module):
         --------
         >>> decision = defense.judge(defense.evidence(images))
         """
-        detection = self._detected(evidence)
-        answer = self.rule_.logits(evidence, detection.flagged)
+        detection, answer = self._answered(evidence)
         accepted = ~detection.flagged if self.rule_.rejects else torch.ones_like(detection.flagged)
         return Decision(
             answer.argmax(1), accepted, detection.flagged, detection.score, detection.p_value,
             evidence.pre_logits, evidence.post_logits, evidence.purified,
         )  # fmt: skip
 
+    def _answered(self, evidence: Evidence) -> tuple[Detection, Tensor]:
+        """The detector's result, and the logits that the rule answers with."""
+        detection = self._detected(evidence)
+        return detection, self.rule_.logits(evidence, detection.flagged)
+
     def _detected(self, evidence: Evidence) -> Detection:
         """The detector's result; NaN and no flag if there is none, or one that is neither needed nor calibrated."""
         detector = self.detector
-        if detector is not None and (self.rule_.uses_flags or self.rule_.rejects or detector.calibrated):
+        if detector is not None and (self.rule_.needs_detector or detector.calibrated):
             return detector.test(evidence)
         count, device = len(evidence), evidence.post_logits.device
         unknown = torch.full((count,), float("nan"), dtype=torch.float64, device=device)

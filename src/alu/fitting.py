@@ -13,7 +13,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from alu import models
 from alu.check import check_classifier, check_images, check_labels, evaluating, find_device, warn
 from alu.data import open_dataset
 from alu.data.dataset import Dataset
@@ -21,16 +20,17 @@ from alu.data.splits import own_part
 from alu.decision import RuleName, find_rule
 from alu.defense import REFERENCES, Defense, Reference
 from alu.detectors import Detector, LogitPeak, LogitShift
-from alu.detectors.base import least_images
 from alu.errors import DataError, InputError, StorageError, UsageError, check_choice
 from alu.fitted import Fitted, measure
-from alu.loading import load_purifier
+from alu.loading import FILTERS, load_purifier, purifier_names
 from alu.progress import Watch, at_once, silent
 from alu.purifiers import PCA, LatentVAE, Purifier
+from alu.stats import fewest_clean
 from alu.training.recipes.own import train_vae
 
 DetectorName = Literal["peak", "shift"]
-FILTERS = ("blur", "median", "jpeg")
+FITTED = ("vae", "pca")
+"""The purifiers that are made from the user's own images; all others are loaded by name."""
 DETECTORS: dict[DetectorName, type[Detector]] = {"peak": LogitPeak, "shift": LogitShift}
 Images = Tensor | Dataset | str | Path | Mapping[str, Dataset]
 
@@ -40,7 +40,7 @@ class Plan:
     """What to fit, with the settings of `alu.fit`. With `replaces`, a finished training of other settings that is kept
     at `checkpoint` makes room for this one."""
 
-    purifier: str = "vae"
+    purifier: str | Purifier = "vae"
     steps: int = 20
     detector: DetectorName = "peak"
     rule: RuleName = "alu"
@@ -55,17 +55,17 @@ class Plan:
 
     def __post_init__(self) -> None:
         # Everything that can be refused is refused here, before an hour of training and not after it.
-        if not self.purifier.endswith(".safetensors"):
-            check_choice("purifier", self.purifier, ["vae", "pca", *FILTERS, *models.names("vae")])
-        elif not Path(self.purifier).is_file():
-            raise StorageError(f"The VAE {self.purifier} does not exist. Give the path of a .safetensors file.")
+        name = self.purifier if isinstance(self.purifier, str) else ""
+        if name.endswith(".safetensors"):
+            if not Path(name).is_file():
+                raise StorageError(f"The VAE {name} does not exist. Give the path of a .safetensors file.")
+        elif name:
+            check_choice("purifier", name.partition("@")[0], [*FITTED, *purifier_names()])
         find_device(self.device)
         find_rule(self.rule)
         check_choice("reference", self.reference, REFERENCES)
-        if self.reference == "reconstruction" and self.purifier in ("pca", *FILTERS):
-            raise UsageError(
-                f'reference="reconstruction" needs a VAE; {self.purifier} has no reconstruction to compare with.'
-            )
+        if self.reference == "reconstruction" and name.partition("@")[0] in ("pca", *FILTERS):
+            raise UsageError(f'reference="reconstruction" needs a VAE; {name} has no reconstruction to compare with.')
         check_choice("detector", self.detector, DETECTORS)
         DETECTORS[self.detector](self.false_alarm)
         if self.steps < 0 or (self.epochs is not None and self.epochs < 1) or not self.max_minutes > 0:
@@ -73,14 +73,14 @@ class Plan:
                 f"A fit needs steps= of at least 0, epochs= of at least 1 and max_minutes= above 0; it was given "
                 f"{self.steps}, {'the default' if self.epochs is None else self.epochs} and {self.max_minutes:g}."
             )
-        if self.purifier != "vae" and (self.epochs is not None or self.checkpoint is not None):
-            warn(f"epochs= and checkpoint= are for a VAE that is trained; {self.purifier} trains none.")
+        if name != "vae" and (self.epochs is not None or self.checkpoint is not None):
+            warn(f"epochs= and checkpoint= are for a VAE that is trained; {name or 'this purifier'} trains none.")
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The splits of the data that this fit needs."""
         needed = {"vae": ("train", "validation"), "pca": ("train",)}
-        return (*needed.get(self.purifier, ()), "calibration", "test")
+        return (*needed.get(str(self.purifier), ()), "calibration", "test")
 
 
 def fit(
@@ -119,7 +119,8 @@ def fit(
     classes
         Class names for tensors; numbers by default.
     purifier
-        "vae" trains one on the images; "pca", "blur", "median", "jpeg"; a bundled VAE's name; or a .safetensors file.
+        "vae" trains one on the images, "pca" fits one; any other name that `alu.loading.load_purifier` knows, such as
+        "jpeg" or "cifar10-vae"; a .safetensors file with a VAE; or a `Purifier` of your own.
     steps
         A VAE's latent steps per image; more is slower and keeps more clean answers.
     detector
@@ -175,7 +176,7 @@ def fit_and_measure(
     clean, held_out = parts["calibration"], parts["test"]
     _check_classifier(classifier, clean, plan.device)
     _refuse_too_few(len(clean), plan.false_alarm)
-    purifier = _purifier(parts, plan, watch).to(plan.device)
+    purifier = _purifier(classifier, parts, plan, watch).to(plan.device)
     defense = Defense(classifier, purifier, DETECTORS[plan.detector](plan.false_alarm), plan.rule, plan.reference)
     watch("Calibrating", 0, len(clean))
     defense.calibrate(clean.images.to(plan.device), at_once(clean.shape, 100), partial(watch, "Calibrating"))
@@ -215,8 +216,10 @@ def _split(
     return images
 
 
-def _purifier(parts: Mapping[str, Dataset], plan: Plan, watch: Watch) -> Purifier:
-    """The purifier that the plan names, fitted or trained where it needs to be."""
+def _purifier(classifier: Callable[[Tensor], Any], parts: Mapping[str, Dataset], plan: Plan, watch: Watch) -> Purifier:
+    """The purifier that the plan holds or names, fitted or trained where it needs to be."""
+    if isinstance(plan.purifier, Purifier):
+        return plan.purifier
     if plan.purifier == "pca":
         train_part = parts["train"]
         some = train_part.draw(min(10_000, len(train_part)), plan.seed).images
@@ -231,7 +234,8 @@ def _purifier(parts: Mapping[str, Dataset], plan: Plan, watch: Watch) -> Purifie
             replaces=plan.replaces, watch=watch,
         )  # fmt: skip
         return LatentVAE(vae, steps=plan.steps, seed=plan.seed)
-    return load_purifier(plan.purifier, steps=plan.steps, seed=plan.seed)
+    network = classifier if isinstance(classifier, nn.Module) else None
+    return load_purifier(plan.purifier, steps=plan.steps, seed=plan.seed, classifier=network)
 
 
 def _device_of(classifier: object) -> str:
@@ -247,7 +251,7 @@ def _name_of(classifier: object) -> str:
 
 def _refuse_too_few(count: int, false_alarm: float) -> None:
     """Refuse, before the purifier is trained, a calibration in which nothing could ever be flagged."""
-    least = least_images(false_alarm)
+    least = fewest_clean(false_alarm)
     if count < least:
         possible = math.ceil(1000 / (count + 1)) / 1000
         raise InputError(

@@ -183,5 +183,9 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
         return PCA.bundled(base).first(int(value)) if value else PCA.bundled(base)
     if kind == "unet":
         return UNet(base)
-    names = [*FILTERS, *(known for task in ("vae", "pca", "denoiser") for known in models.names(task))]
-    raise UsageError(f"There is no purifier {name!r}. {nearest(base, names)}")
+    raise UsageError(f"There is no purifier {name!r}. {nearest(base, purifier_names())}")
+
+
+def purifier_names() -> list[str]:
+    """Every name that `load_purifier` knows, without "@" and files."""
+    return [*FILTERS, *GUIDED, *(known for task in ("vae", "pca", "denoiser") for known in models.names(task))]

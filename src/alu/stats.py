@@ -118,6 +118,15 @@ def conformal_rank(n: int, false_alarm: float) -> int:
     return n - math.floor(false_alarm * (n + 1) + 1e-9)
 
 
+def fewest_clean(false_alarm: float) -> int:
+    """The smallest number of clean scores that can promise this rate: the smallest n with `conformal_rank` below n.
+
+    >>> fewest_clean(0.005)
+    199
+    """
+    return math.ceil(1.0 / false_alarm - 1e-9) - 1
+
+
 def conformal_threshold(clean: Sequence[float], false_alarm: float) -> float | None:
     """The largest score that is not flagged; None where there are too few clean scores for this rate."""
     rank = conformal_rank(len(clean), false_alarm)

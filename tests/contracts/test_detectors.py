@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -113,3 +115,23 @@ def test_scores_by_hand() -> None:
     assert LogitShift().score(found).tolist() == [5.5]
     assert LogitPeak().score(found).tolist() == [4.0]
     assert ReconstructionError().score(found).tolist() == [0.5]
+
+
+@every
+def test_flags_follow_the_one_threshold_rule(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    detector, clean = DETECTORS[name](), evidence(400)
+    detector.calibrate(clean)
+    before = int(detector.test(clean).flagged.sum())
+    monkeypatch.setattr("alu.detectors.base.conformal_rank", lambda n, false_alarm: n // 2)
+    after = detector.test(clean)
+    assert int(after.flagged.sum()) > before + 50, "whoever changes the rule changes the flags"
+    above = after.score.to(torch.float64) > detector.thresholds(clean)
+    assert torch.equal(after.flagged, above), "attackers aim at the threshold that flags"
+
+
+def test_a_score_that_is_no_number_is_flagged() -> None:
+    clean = evidence(400)
+    detector = DETECTORS["logit shift"]()
+    detector.calibrate(clean)
+    broken = replace(clean, post_logits=torch.full_like(clean.post_logits, float("nan")))
+    assert bool(detector.test(broken).flagged.all())

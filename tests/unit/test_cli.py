@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.progress import Progress
 from typer.main import get_command
+from typer.testing import CliRunner
 
 import alu.data
 from alu.cli import app, as_options
@@ -101,3 +102,10 @@ def test_done_bars_make_room_and_others_stay() -> None:
     assert len(bar.tasks) <= MOST_BARS
     assert "still going" in tasks
     assert "39" in tasks
+
+
+def test_the_help_of_attack_names_every_attack() -> None:
+    from alu.attacks.catalog import ATTACKS
+
+    words = re.findall(r"[a-z0-9-]+", CliRunner().invoke(app, ["attack", "--help"], env={"COLUMNS": "400"}).output)
+    assert set(ATTACKS) <= set(words)

@@ -17,7 +17,7 @@ from alu.data.splits import own_part
 from alu.errors import DataError, InputError, StorageError, UsageError
 from alu.fitted import HarmfulDefenseError
 from alu.fitting import Plan, fit_and_measure
-from alu.purifiers import PCA, Blur, LatentVAE
+from alu.purifiers import JPEG, PCA, Blur, Hedge, LatentVAE
 from alu.stats import Share
 from tests.unit.test_fitted import Bright, half_bright
 
@@ -43,7 +43,7 @@ def test_tensors_give_a_calibrated_defence() -> None:
 def test_tensors_are_divided_like_the_pictures_of_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Tensor] = {}
 
-    def learn(parts: dict[str, alu.data.Dataset], *_: object) -> Blur:
+    def learn(_: object, parts: dict[str, alu.data.Dataset], *more: object) -> Blur:
         seen.update({name: part.indices for name, part in parts.items()})
         assert all(torch.equal(part.pixels, CLEAN.images[part.indices]) for part in parts.values())
         return Blur(0.5)
@@ -74,6 +74,19 @@ def test_what_is_trained_is_trained_on_the_images(purifier: str, kind: type, tmp
     assert isinstance(defense.purifier, kind)
     assert (tmp_path / "run" / "checkpoint.safetensors").exists() == (purifier == "vae")
     defense.save(tmp_path / "saved")
+
+
+class Darker(alu.purifiers.Purifier):
+    """A purifier of the user's own."""
+
+    def run(self, images: Tensor) -> Tensor:
+        return 0.99 * images
+
+
+@pytest.mark.parametrize(("purifier", "kind"), [(Darker(), Darker), ("jpeg@50", JPEG), ("hedge", Hedge)])
+def test_any_purifier_will_do(purifier: Any, kind: type) -> None:
+    defense = alu.fit(Bright(), CLEAN.images, CLEAN.labels, purifier=purifier, false_alarm=0.05, force=True)
+    assert isinstance(defense.purifier, kind)
 
 
 def test_what_was_measured_comes_with_it() -> None:

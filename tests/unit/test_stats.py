@@ -11,8 +11,17 @@ import torch
 from scipy.stats import binomtest
 
 from alu import stats
-from alu.detectors.base import conformal_threshold as of_tensors
-from alu.stats import Share, bootstrap, conformal_rank, conformal_threshold, explained_variance, mean, mean_difference
+from alu.detectors.base import threshold_among as of_tensors
+from alu.stats import (
+    Share,
+    bootstrap,
+    conformal_rank,
+    conformal_threshold,
+    explained_variance,
+    fewest_clean,
+    mean,
+    mean_difference,
+)
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 100), (100, 100), (1, 10), (37, 200), (499, 500)])
@@ -27,7 +36,7 @@ def test_the_ends_of_an_interval_are_exact() -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(stats) == (0, 2)
+    assert doctest.testmod(stats) == (0, 3)
 
 
 def test_estimates_by_hand() -> None:
@@ -101,3 +110,10 @@ def test_the_roc_by_hand() -> None:
 def test_torch_and_numpy_wait_until_they_are_needed() -> None:
     code = "import sys, alu.stats; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.1, 0.05, 0.007, 0.005, 0.001])
+def test_fewest_clean_is_where_a_threshold_begins(rate: float) -> None:
+    least = fewest_clean(rate)
+    assert conformal_rank(least, rate) < least
+    assert conformal_rank(least - 1, rate) == least - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from alu.decision import Evidence
 from alu.errors import InputError, NotFittedError, UsageError
 from alu.parts import Part
 from alu.purifiers.base import Traits
-from alu.stats import conformal_rank
+from alu.stats import conformal_rank, fewest_clean
 
 
 def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
@@ -24,14 +23,9 @@ def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
     return (1 + len(clean) - below).to(torch.float64) / (len(clean) + 1)
 
 
-def conformal_threshold(clean: Tensor, false_alarm: float) -> Tensor:
+def threshold_among(clean: Tensor, false_alarm: float) -> Tensor:
     """The largest score that is not flagged: p <= false_alarm exactly for scores above it. `clean` is sorted."""
     return clean[conformal_rank(len(clean), false_alarm)]
-
-
-def least_images(false_alarm: float) -> int:
-    """The smallest number of clean images with which a p-value can be as low as `false_alarm`."""
-    return math.ceil(1.0 / false_alarm - 1e-9) - 1
 
 
 @dataclass(frozen=True)
@@ -46,8 +40,8 @@ class Detection:
 class Detector(Part, nn.Module, ABC):
     """Base of all detectors. A subclass writes `score`; this class calibrates and tests.
 
-    Fitted: `scores_`, the sorted scores of clean images, and `threshold_`. An image is flagged when its conformal
-    p-value is at most `false_alarm`, that is when its score is above `threshold_`. What is fitted is stored in buffers,
+    Fitted: `scores_`, the sorted scores of clean images, and `threshold_`. An image is flagged when its score is above
+    `threshold_`, that is when its conformal p-value is at most `false_alarm`. What is fitted is stored in buffers,
     so that `state_dict` contains it; a subclass lists its own in `fitted`.
 
     Parameters
@@ -92,7 +86,7 @@ class Detector(Part, nn.Module, ABC):
     def threshold_(self) -> Tensor:
         """The largest score that is not flagged."""
         self.require_calibration()
-        return conformal_threshold(self.scores_, self.false_alarm)
+        return threshold_among(self.scores_, self.false_alarm)
 
     def thresholds(self, evidence: Evidence) -> Tensor:
         """The threshold that holds for each image [N]."""
@@ -109,7 +103,7 @@ class Detector(Part, nn.Module, ABC):
         self.scores_ = scores.sort().values
 
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
-        """The share of clean images at least as suspicious [N], in float64."""
+        """Conformal p-values, (1 + #{clean scores >= score}) / (n + 1) [N], in float64."""
         self.require_calibration()
         return conformal_p_values(scores.detach().to("cpu", torch.float64), self.scores_).to(scores.device)
 
@@ -117,8 +111,9 @@ class Detector(Part, nn.Module, ABC):
         """Score, p-value and flag of each image, each computed once."""
         score = self.score(evidence)
         p_value = self.p_values(evidence, score)
-        # The tolerance lets p and the rate, two rounded fractions, compare as equal where they are equal.
-        return Detection(score, p_value, p_value <= self.false_alarm + 1e-9)
+        # A score that is not a number is not below any threshold: such an image is flagged.
+        accepted = score.detach().to("cpu", torch.float64) <= self.thresholds(evidence)
+        return Detection(score, p_value, ~accepted.to(score.device))
 
     def require_calibration(self) -> None:
         """Raise an error that says what to do if there is no threshold yet."""
@@ -129,7 +124,7 @@ class Detector(Part, nn.Module, ABC):
 
     def refuse_too_few(self, count: int, where: str) -> None:
         """Raise an error if the clean images are so few that nothing could ever be flagged."""
-        least = least_images(self.false_alarm)
+        least = fewest_clean(self.false_alarm)
         if count < least:
             raise InputError(
                 f"{type(self).__name__} needs at least {least} clean images{where} for a false-alarm rate of "

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 
 from alu.decision import Evidence
-from alu.detectors.base import Detection, Detector
+from alu.detectors.base import Detector
 from alu.errors import UsageError
 from alu.models.smoothed import Smoothed
 from alu.purifiers.base import Traits
+
+ROUNDING = 1e-6
+"""A radius is compared after it was stored in float32."""
 
 
 class Certificate(Detector):
@@ -55,7 +58,7 @@ class Certificate(Detector):
     @property
     def threshold_(self) -> Tensor:
         """Minus the radius that must be proven."""
-        return torch.tensor(-self.radius, dtype=torch.float64)
+        return torch.tensor(-self.radius + ROUNDING, dtype=torch.float64)
 
     def score(self, evidence: Evidence) -> Tensor:
         """Minus the radius that was proven for the answer [N]; 0 where none was."""
@@ -74,11 +77,6 @@ class Certificate(Detector):
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
         """NaN: a certificate has an error probability of its own, `alpha`."""
         return torch.full((len(scores),), math.nan, dtype=torch.float64, device=scores.device)
-
-    def test(self, evidence: Evidence) -> Detection:
-        """Score, p-value and flag: the radius was not proven."""
-        score = self.score(evidence)
-        return Detection(score, self.p_values(evidence, score), score > -self.radius + 1e-9)
 
     def refuse_too_few(self, count: int, where: str) -> None:
         """Any number of clean images will do."""

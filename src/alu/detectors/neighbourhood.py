@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alu.check import answers, check_logits, evaluating
 from alu.decision import Evidence
-from alu.detectors.base import Detection, Detector
+from alu.detectors.base import Detector
 from alu.errors import NoGradientError, UsageError
 from alu.purifiers.base import Traits
 from alu.rng import digests, uniform_per_image
@@ -91,11 +91,6 @@ class Neighbourhood(Detector):
         if not self.scores_.numel():
             return torch.full((len(scores),), math.nan, dtype=torch.float64, device=scores.device)
         return super().p_values(evidence, scores)
-
-    def test(self, evidence: Evidence) -> Detection:
-        """Score, p-value and flag: another answer was found."""
-        score = self.score(evidence)
-        return Detection(score, self.p_values(evidence, score), score > 0)
 
     def refuse_too_few(self, count: int, where: str) -> None:
         """Any number of clean images will do."""

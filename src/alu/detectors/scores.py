@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from alu.decision import Evidence
-from alu.detectors.base import Detector, conformal_p_values, conformal_threshold
+from alu.detectors.base import Detector, conformal_p_values, threshold_among
 
 
 class LogitShift(Detector):
@@ -76,7 +76,7 @@ class LogitShift(Detector):
         if not self.per_class:
             return super().thresholds(evidence)
         self.require_calibration()
-        table = torch.stack([conformal_threshold(clean, self.false_alarm) for clean in self.class_scores_])
+        table = torch.stack([threshold_among(clean, self.false_alarm) for clean in self.class_scores_])
         return table[evidence.post_logits.argmax(1).cpu()]
 
 

@@ -22,7 +22,12 @@ DEEP = ("standard", "at", "unified")
 QUICK = ("standard", "unified")
 """Methods of the quick form: AutoAttack alone takes longer than five minutes on what withstands it."""
 UNIONS = (Reading.BARE, *ALU_READINGS, Reading.PURIFIED)
-ATTACKS: list[Column] = [column for column in Column if column is not Column.CLEAN]
+COLUMNS = (
+    Column.CLEAN, Column.PGD_ON_F, Column.PGD_ON_VAE, Column.AUTOATTACK_ON_F, Column.AUTOATTACK_ON_VAE,
+)  # fmt: skip
+"""The columns of the table, in the order in which they are shown."""
+ATTACKS: list[Column] = [column for column in COLUMNS if column is not Column.CLEAN]
+LONGEST = Column.AUTOATTACK_ON_VAE
 
 
 class Key(store.Key, experiment="table2"):
@@ -48,11 +53,12 @@ def cells(sizes: Sizes) -> list[Cell[Key]]:
     for dataset in DATASETS[: sizes["datasets"]]:
         for method in METHODS if sizes["methods"] == len(METHODS) else QUICK:
             name = f"{dataset}-{method}"
-            # By far the longest of a robust row comes last: what an interrupted run has by then says most.
-            *first, longest = [Key(name, column) for column in Column]
+            columns = [Key(name, column) for column in COLUMNS if column is not LONGEST]
             unions = [Key(name, Adaptive(reading)) for reading in UNIONS]
-            listed += [Cell(key, key.system.needs) for key in first]
+            listed += [Cell(key, key.system.needs) for key in columns]
             listed += [Cell(key, key.system.needs, SUITE) for key in unions]
+            # By far the longest of a robust row comes last: what an interrupted run has by then says most.
+            longest = Key(name, LONGEST)
             listed.append(Cell(longest, longest.system.needs))
     return listed
 
@@ -75,7 +81,7 @@ def measure(bench: Workbench, key: Key) -> Measured:
 
 def standing(results: Results, classifier: str, reading: Reading) -> str:
     """Standard protocol: images that are right clean, under the adaptive suite and under the table's own attacks."""
-    cells = [results.get(Key(classifier, column)) for column in Column]
+    cells = [results.get(Key(classifier, column)) for column in COLUMNS]
     return store.standing(results.need(Key(classifier, Adaptive(reading))), cells, *reading.path)
 
 
@@ -117,7 +123,7 @@ def view(results: Results) -> list[Panel]:
         panels += dot_chart(f"{dataset}: ALU in the reconstruction reading", _dots(results, dataset), legend)
     for dataset in DATASETS:
         rows = [row for method in METHODS for row in _method(results, dataset, method)]
-        columns, notes = [column.heading for column in Column], (ON_PAPER, ON_STANDARD + _budgets(results, dataset))
+        columns, notes = [column.heading for column in COLUMNS], (ON_PAPER, ON_STANDARD + _budgets(results, dataset))
         panels += protocols(dataset, columns, rows, *notes) if rows else []
     return panels or [Table.empty("Right answers, percent")]
 
@@ -125,7 +131,7 @@ def view(results: Results) -> list[Panel]:
 def _method(results: Results, dataset: str, method: str) -> list[Row]:
     """The rows of one classifier; the paper's alone where it has not been measured, and none where nobody tried."""
     classifier, name = f"{dataset}-{method}", METHODS[method]
-    cells = [results.get(Key(classifier, column)) for column in Column]
+    cells = [results.get(Key(classifier, column)) for column in COLUMNS]
     bare, alu = store.PUBLISHED["table2"][dataset][method]
     papers = {Reading.BARE: paper_columns(bare), Reading.RECONSTRUCTION: paper_columns(alu, through=True)}
     clean = Key(classifier, Column.CLEAN)
@@ -145,8 +151,10 @@ def paper_columns(numbers: Sequence[float | None] | None, through: bool = False)
     """Clean, PGD-20 and AutoAttack of the paper, under attacks on f or through the purifier, as columns."""
     if numbers is None:
         return []
-    clean, pgd, hard = numbers
-    return [clean, None, pgd, None, hard] if through else [clean, pgd, None, hard, None]
+    on_f = (Column.CLEAN, Column.PGD_ON_F, Column.AUTOATTACK_ON_F)
+    on_vae = (Column.CLEAN, Column.PGD_ON_VAE, Column.AUTOATTACK_ON_VAE)
+    known = dict(zip(on_vae if through else on_f, numbers, strict=True))
+    return [known.get(column) for column in COLUMNS]
 
 
 def _budgets(results: Results, dataset: str) -> str:

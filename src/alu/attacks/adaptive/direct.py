@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
@@ -20,11 +19,8 @@ class Deployed(ViewGoal):
     def loss(self, images: Tensor) -> Tensor:
         """The margin."""
         evidence = self.view.evidence(images)
-        after = margin(evidence.post_logits, self.labels)
-        if self.view.twin.rule != "alu":
-            return after
         flagged = self.view.excess(evidence).detach() > 0
-        return torch.where(flagged, margin(evidence.change, self.labels), after)
+        return margin(self.view.twin.rule_.logits(evidence, flagged), self.labels)
 
 
 class Direct(AdaptiveAttack):

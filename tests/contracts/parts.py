@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from alu import attacks, models
 from alu.attacks import Attack
-from alu.detectors import Combined, Detector, Disagreement, LogitPeak, LogitShift, ReconstructionError
+from alu.detectors import Combined, Confidence, Detector, Disagreement, LogitPeak, LogitShift, ReconstructionError
 from alu.purifiers import (
     JPEG,
     PCA,
@@ -80,6 +80,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     "logit shift per class": lambda: LogitShift(0.2, per_class=True),
     "reconstruction error": lambda: ReconstructionError(0.05),
     "disagreement": lambda: Disagreement(0.05),
+    "confidence": lambda: Confidence(0.05),
     "combined": lambda: Combined(LogitShift(0.05), ReconstructionError(0.05), false_alarm=0.05),
 }
 

@@ -19,6 +19,10 @@ PROMISED = {
         "--attack", "--data", "--device", "--eps", "--help", "--lattice", "--n", "--norm", "--out", "--root", "--seed",
         "--set", "--size", "--trust", "subject",
     ],
+    "certify": [
+        "--alpha", "--data", "--device", "--first", "--help", "--n", "--out", "--radius", "--root", "--samples",
+        "--seed", "--sigma", "--size", "classifier",
+    ],
     "data": ["--help", "--root", "--show", "--size", "--split", "name"],
     "demo": ["--device", "--help", "--n", "--out", "--seed"],
     "evaluate": [

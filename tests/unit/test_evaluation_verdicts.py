@@ -120,7 +120,8 @@ def test_where_the_rule_rejects_the_sentence_says_what_is_counted() -> None:
     assert found["oblivious"].verdict == "helps"
     assert sentence(found["oblivious"]) == (
         "Against an attacker who does not know it, this defence helps, counting a refusal under attack as kept: bare "
-        "0.0 %, defended 87.5 % (n = 8, p = 0.016). Correct answers only: defended 12.5 %. Clean images rejected: 12.5 %."
+        "0.0 %, defended 87.5 % (n = 8, p = 0.016). Correct answers only: defended 12.5 %. "
+        "Clean images rejected: 12.5 %."
     )
     # Clean, a rejected image is no answer, and it stays lost under attack.
     assert found["clean"].defended == Share(7, 8)

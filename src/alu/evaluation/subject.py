@@ -48,7 +48,9 @@ class Subject:
         self.model = model
         self.name = name or described(model)
         self.defense: Defense | None = model if isinstance(model, Defense) else None
-        self.declared = self.defense.traits if self.defense is not None else Traits()
+        self.declared = (
+            self.defense.traits if self.defense is not None else Traits(stochastic=getattr(model, "stochastic", False))
+        )
         self.traits = self.declared
         """The traits that decide which attacks are required: the declared ones, joined with those that are observed."""
         if self.defense is not None and self.defense.detector is not None:

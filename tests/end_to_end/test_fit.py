@@ -197,7 +197,7 @@ def test_a_folder_of_somebody_else_is_not_used_for_the_training(place: Path, tmp
     (tmp_path / "defense.work").mkdir()
     (tmp_path / "defense.work" / "thesis.txt").write_text("years of work")
     done = alu(place, "fit", *OWN, "--out", tmp_path / "defense")
-    assert "where the training would be kept" in done.sentence()
+    assert "is not a training of alu; the VAE's training would be kept there" in done.sentence()
     assert sorted(snapshot(tmp_path)) == ["defense.work", "defense.work/thesis.txt"]
 
 

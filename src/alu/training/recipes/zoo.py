@@ -86,7 +86,7 @@ CIFAR10 = {
     ),
     # The paper trains from scratch (recipe cifar10-paper-unified), which needs ten times as many epochs.
     "cifar10-unified": Recipe(
-        "Unified ALU: `cifar10-standard`, trained on for a few epochs on the outputs of `cifar10-vae`.",
+        "Unified ALU: `cifar10-standard`, fine-tuned for a few epochs on the outputs of `cifar10-vae`.",
         "cifar10",
         bundled("cifar10-standard"),
         lambda: Unified(models.load("cifar10-vae")),

@@ -282,7 +282,8 @@ class Defense(nn.Module):
         classifier
             The classifier, unless it is a bundled one, which is rebuilt.
         trust
-            Whether the recorded factory may be imported and called to make the classifier.
+            Whether code that the folder names may be imported, which runs it: the function that makes the classifier,
+            and a purifier or detector from outside the package.
 
         Examples
         --------

@@ -45,7 +45,7 @@ class Row:
     deployed: Share
     flagged: Share
     moderate: bool = True
-    """Whether a person would hardly mind the change; an attack is none."""
+    """Whether a person would hardly mind the change (not used for attacks)."""
 
     @property
     def lost(self) -> float:
@@ -90,9 +90,9 @@ class Fitted:
             return
         row = self.clean
         raise HarmfulDefenseError(
-            f"This defence loses too many clean answers and was not saved: of {row.bare.n} held-out images the "
+            f"This defence loses too many clean answers and is not kept: of {row.bare.n} held-out images the "
             f"classifier alone is right on {100 * row.bare.value:.1f} %, the defence on "
-            f"{100 * row.deployed.value:.1f} %. {self._advice()} force=True saves it all the same."
+            f"{100 * row.deployed.value:.1f} %. {self._advice()} force=True keeps it all the same."
         )
 
     def _advice(self) -> str:

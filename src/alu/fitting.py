@@ -37,8 +37,8 @@ Images = Tensor | Dataset | str | Path | Mapping[str, Dataset]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to fit, with the settings of `alu.fit`. With `replaces`, a finished training of other settings that is kept
-    at `checkpoint` makes room for this one."""
+    """What to fit, with the settings of `alu.fit`. `replaces`: overwrite a finished training with other settings at
+    `checkpoint`."""
 
     purifier: str | Purifier = "vae"
     steps: int = 20
@@ -124,7 +124,7 @@ def fit(
     steps
         A VAE's latent steps per image; more is slower and keeps more clean answers.
     detector
-        "peak" (largest logit change) or "shift" (the sum of all changes, the paper's).
+        "peak" (the largest absolute logit change) or "shift" (the sum of the absolute logit changes, the paper's).
     rule, reference
         What to answer, and what logits are compared with: see `Defense`.
     false_alarm
@@ -272,11 +272,11 @@ def _check_classifier(classifier: Callable[[Tensor], Any], data: Dataset, device
         logits, again = (check_classifier(classifier, images, data.name, data.classes, who) for _ in range(2))
     if not torch.equal(logits, again):
         warn(
-            f"{who} does not answer twice alike: a random classifier's logits change without an attack, and the "
-            "detector takes its chance for one. Make it deterministic if you can."
+            f"{who} gives different logits for the same images, which the detector will mistake for attacks. Make it "
+            "deterministic if you can."
         )
     right = int((logits.argmax(1) == few.labels.to(logits.device)).sum())
-    # Above 1/2 a classifier of two classes is not suspicious; twice the luck of the draw would be more than 1.
+    # Twice the luck of the draw; of two classes that would be all images, so that 0.6 is the most that is asked for.
     if len(few) >= 50 and right < min(2 / len(data.classes), 0.6) * len(few):
         warn(
             f"{who} is right on only {right} of {len(few)} images. Does it expect normalised images, or the classes in "

@@ -71,11 +71,11 @@ def load(
     ----------
     name : str or Path
         A folder that `Defense.save` or `alu fit` wrote; a bundled defence such as "cifar10-standard+vae" or "demo"; a
-        bundled classifier; or "module:function", a function of yours that returns a classifier.
+        bundled classifier; or "module:function", a function of yours that returns a classifier or a `Defense`.
     classifier : callable, optional
         The classifier of a saved defence that was built around one of your own.
     trust : bool
-        Whether a saved defence may import the code that it names.
+        Whether the code that a saved defence names (classifier, purifier, detector) may be imported, which runs it.
     watch : callable
         Called with (current work, images done, images in all); a bundled defence is calibrated when it is loaded.
 

@@ -266,8 +266,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             return loaded
         except SafetensorError as error:
             raise StorageError(
-                f"{path} is not a complete safetensors file ({error}). Weights are only read from safetensors; "
-                "convert a .pt or .pth file first, or copy the file again if it was truncated."
+                f"{path} is not a complete safetensors file ({error}). Copy it again if it was truncated. If it is "
+                "a state_dict saved with torch.save, name it .pt and read it with alu.models.load_weights."
             ) from error
 
 

@@ -148,7 +148,7 @@ CASES = {
     "out in the data": (fit(out="pics/defense"), "lies in --data pics"),
     "picture over a picture": (("data", "pics", "--show", "pics/lying/000.png"), "is already there"),
     "no training images": (fit(data="cifar10-sample", purifier="pca"), "cifar10-sample has no train images, only"),
-    "demo over a file": (("demo", "--out", "own.py"), "own.py is no folder that you may write to"),
+    "demo over a file": (("demo", "--out", "own.py"), "own.py is not a folder you can write to"),
     "demo over a result": (("demo", "--out", "theirs"), "theirs/result.json is already there and is not the numbers"),
     "answers over notes": (
         ("predict", "d", "pics", "--format", "csv", "--out", "theirs/thesis.txt"),
@@ -222,7 +222,7 @@ def test_probabilities_are_warned_about_in_one_line(place: Path, tmp_path: Path)
 def test_a_random_classifier_is_warned_about(place: Path, tmp_path: Path) -> None:
     done = alu(place, *fit(classifier="own:build_random", out=str(tmp_path / "defense")))
     assert done.code == 0
-    assert done.err.startswith("alu: warning: The classifier function does not answer twice alike")
+    assert done.err.startswith("alu: warning: The classifier function gives different logits for the same images")
 
 
 def test_wrong_class_order_is_warned_about(place: Path, tmp_path: Path) -> None:

@@ -172,9 +172,12 @@ def test_adversarial_images_as_files(place: Path, tmp_path: Path, suffix: str) -
         (("attack", "own:build", "--data", "pics", "--attack", "decoy", "--out", "x.npz"), "Use PGD or AutoAttack"),
         (("attack", "own:build", "--data", "pics", "--out", "pics"), "is already there"),
         (("attack", "own:build", "--data", "own.npz", "--out", "own.npz"), "--out own.npz is already there. Choose"),
-        (("attack", "own:build", "--data", "own.npz", "--out", "new"), "finer values than the 256 of a PNG file"),
+        (
+            ("attack", "own:build", "--data", "own.npz", "--out", "new"),
+            "has more than 8 bits per pixel; PNG would round the attack away",
+        ),
         (("attack", "own:build", "--data", "pics", "--out", "found.csv"), ".csv is none of them"),
-        (("attack", "own:build", "--data", "pics", "--out", "own.py/found.npz"), "own.py is no folder that you may"),
+        (("attack", "own:build", "--data", "pics", "--out", "own.py/found.npz"), "own.py is not a folder you can"),
         (("attack", "own:build", "--data", "pics", "--set", "step_size=-1", "--out", "x.npz"), "step_size above 0"),
         (
             ("attack", "own:build", "--data", "pics", "--attack", "pattern", "--set", "penalties=[]", "--out", "x.npz"),

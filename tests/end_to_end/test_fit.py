@@ -160,9 +160,9 @@ def test_a_harmful_defence_is_not_saved(place: Path, tmp_path: Path) -> None:
     assert done.out.count("│ clean "), "the table comes first"
     (sentence,) = done.unwarned.splitlines()
     assert re.fullmatch(
-        r"alu: This defence loses too many clean answers and was not saved: of 14 held-out images the classifier alone "
+        r"alu: This defence loses too many clean answers and is not kept: of 14 held-out images the classifier alone "
         r"is right on 100\.0 %, the defence on [\d.]+ %\. Try more latent --steps, or a VAE that is trained longer "
-        r"\(--epochs\) or on more pictures\. --force saves it all the same\.",
+        r"\(--epochs\) or on more pictures\. --force keeps it all the same\.",
         sentence,
     )
     assert "Saved" not in done.out
@@ -177,7 +177,7 @@ def test_a_refused_vae_is_kept_for_force_and_makes_room_for_a_longer_training(pl
     work = tmp_path / "defense.work"
     done = alu(place, *words, "--epochs", 1)
     assert done.code == 1, done
-    assert done.unwarned.endswith(f"--force saves it all the same. The trained VAE is kept in {work}.\n")
+    assert done.unwarned.endswith(f"--force keeps it all the same. The trained VAE is kept in {work}.\n")
     kept = (work / "checkpoint.safetensors").stat()
     again = alu(place, *words, "--epochs", 2)
     assert again.code == 1
@@ -197,7 +197,7 @@ def test_a_folder_of_somebody_else_is_not_used_for_the_training(place: Path, tmp
     (tmp_path / "defense.work").mkdir()
     (tmp_path / "defense.work" / "thesis.txt").write_text("years of work")
     done = alu(place, "fit", *OWN, "--out", tmp_path / "defense")
-    assert "where the training would be kept" in done.sentence()
+    assert "is not a training of alu; the VAE's training would be kept there" in done.sentence()
     assert sorted(snapshot(tmp_path)) == ["defense.work", "defense.work/thesis.txt"]
 
 

@@ -77,4 +77,7 @@ def test_hard_samples_do_not_explain_labels_that_are_not_there() -> None:
     assert hard_samples(found("0" * 100, "8" * 100)).status == HOLDS
     likely = found("1" * 50 + "0" * 50, "1" * 50 + "9" * 50)
     assert hard_samples(likely).status == HOLDS, "only likely confusions are followed"
-    assert verdict(found("0" * 100, ""), "hard samples explain adversarial > clean").status == UNKNOWN
+    assert (
+        verdict(found("0" * 100, ""), "hard samples explain why accuracy under attack exceeds clean accuracy").status
+        == UNKNOWN
+    )

@@ -193,7 +193,7 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_second_part_asks_for_the_first() -> None:
-    with pytest.raises(UsageError, match="goes on from a run of cifar10-at-first: alu train cifar10-at-first"):
+    with pytest.raises(UsageError, match="is fine-tuned from a run of cifar10-at-first: alu train cifar10-at-first"):
         recipe("cifar10-at").run(None)
 
 

@@ -38,7 +38,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (data, "What a data set holds and where it comes from."),
     (train, "Train a classifier, a VAE or a denoiser by a recipe."),
     (fit, "Build a defence around your own classifier."),
-    (predict, "Classify pictures: answer, flag, p-value."),
+    (predict, "For each picture: label, flag, p-value."),
     (attack, "Write adversarial images to files."),
     (evaluate, "Attack a defence or any model, and judge it."),
     (certify, "Prove how far the answers of a classifier hold under noise."),

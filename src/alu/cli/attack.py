@@ -38,7 +38,9 @@ def attack(
     n: options.Count = None,
     norm: options.Norm = "Linf",
     eps: options.Eps = None,
-    set: Annotated[list[str] | None, typer.Option(help="A setting of the attack, such as steps=50.")] = None,
+    set: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of the attack, such as steps=50.")
+    ] = None,
     lattice: Annotated[
         bool, typer.Option("--lattice", help="Search 8-bit values only, so that saving as a picture changes nothing.")
     ] = False,
@@ -70,8 +72,7 @@ def attack(
     attacked.check(images.images, images.name, images.classes)
     if writes_pictures and images.pixels.is_floating_point():
         raise UsageError(
-            f"{data} holds finer values than the 256 of a PNG file, so that writing would change the attack. "
-            f"Write numbers: --out {out}.npz"
+            f"{data} has more than 8 bits per pixel; PNG would round the attack away. Write numbers: --out {out}.npz"
         )
     with evaluating(model):
         refuse_unnormalised(attacked.logits, images.images.to(where), images.labels.to(where))

@@ -23,7 +23,7 @@ PER_CLASS = 8
 def data(
     name: Annotated[
         str | None,
-        typer.Argument(help="A known name, a folder with one sub-folder per class, or an .npz file."),
+        typer.Argument(metavar="NAME", help="A known name, a folder with one sub-folder per class, or an .npz file."),
     ] = None,
     root: options.Root = None,
     split: Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.options import Device, Seed, checked_device, crops_of, parse_size
+from alu.cli.options import Device, Root, Seed, Size, checked_device, crops_of, parse_size
 from alu.cli.running import InterruptedCommandError, hold, refuse_class, refuse_unwritable, stages
 from alu.errors import StorageError, UsageError
 
@@ -26,7 +26,11 @@ def fit(
         str, typer.Option(help="Your classifier: module:function that returns it, or a bundled name.")
     ],
     data: Annotated[
-        str, typer.Option(help="Clean images: a folder (one sub-folder per class), .npz, or a known name.")
+        str,
+        typer.Option(
+            help="Clean images that the classifier was not trained on: a folder (one sub-folder per class), .npz, or a "
+            "known name."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to write the defence to.")],
     purifier: Annotated[
@@ -36,15 +40,18 @@ def fit(
         int, typer.Option(help="A VAE's latent steps per image; more is slower and keeps more clean answers.")
     ] = 20,
     detector: Annotated[
-        str, typer.Option(help="peak (largest logit change) or shift (sum of the changes, the paper's).")
+        str,
+        typer.Option(
+            help="peak (largest absolute logit change) or shift (sum of the absolute logit changes, the paper's)."
+        ),
     ] = "peak",
     rule: Annotated[str, typer.Option(help="What to answer: alu, purified or abstain.")] = "alu",
     reference: Annotated[
         str, typer.Option(help="What the logits are compared with: input or reconstruction.")
     ] = "input",
     false_alarm: Annotated[float, typer.Option(help="Share of clean images that may be flagged.")] = 0.005,
-    size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or height x width as 32x48.")] = None,
-    root: Annotated[Path | None, typer.Option(help="Where a known data set's files are.")] = None,
+    size: Size = None,
+    root: Root = None,
     epochs: Annotated[
         int | None, typer.Option(help="Epochs of the VAE's training; about 2,500 steps by default.")
     ] = None,
@@ -63,6 +70,9 @@ def fit(
 
     Of your own pictures 70 % train the purifier, 15 % calibrate, 5 % validate and 10 % measure the result. A defence
     that loses more than 10 points of clean accuracy is not saved. Ctrl-C keeps the training; the same command goes on.
+
+    Use pictures the classifier was not trained on, or train it only on alu's train split: alu.data.folder(path,
+    "train").
     """
     work = checkpoint or (_beside(out) if purifier == "vae" else None)
     _refuse_places(out, data, checkpoint, work)
@@ -128,7 +138,10 @@ def _refuse_places(out: Path, data: str, checkpoint: Path | None, work: Path | N
                 f"--checkpoint {checkpoint} lies in --out {out}, which must be empty. Choose another folder."
             )
     elif work is not None and work.exists() and not (work / "run.json").is_file():
-        raise StorageError(f"{work}, where the training would be kept, is there and is none. Choose another --out.")
+        raise StorageError(
+            f"{work} exists and is not a training of alu; the VAE's training would be kept there. Remove it or choose "
+            "another --out."
+        )
 
 
 def _fitted(classifier: str, data: str, size: str | None, root: Path | None, settings: dict[str, Any]) -> Fitted:

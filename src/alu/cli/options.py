@@ -31,10 +31,18 @@ Images = Annotated[
     str, typer.Option(help="Labelled images: a known name, a folder with one sub-folder per class, or .npz.")
 ]
 Count = Annotated[int | None, typer.Option(help="How many test images to draw; all by default.", min=1)]
-Size = Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or height x width as 32x48.")]
+Size = Annotated[
+    str | None,
+    typer.Option(help="Scale a folder's pictures: 32, or height x width (not width x height), such as 32x48."),
+]
 Root = Annotated[Path | None, typer.Option(help="Where a known data set's files are.")]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Allow importing the code that a saved defence names, which runs it.")
+    bool,
+    typer.Option(
+        "--trust",
+        help="Allow importing code, which runs it, that a saved defence or --attack module:Class names. A "
+        "module:function that you name as model or classifier needs no --trust.",
+    ),
 ]
 MOST_CUT = 0.10
 """The part of a picture that scaling may cut away without a warning."""
@@ -86,7 +94,9 @@ def parse_size(text: str | None) -> int | tuple[int, int] | None:
         return None
     numbers = text.lower().split("x")
     if len(numbers) > 2 or not all(number.strip().isdecimal() for number in numbers):
-        raise UsageError(f"--size {text}: expected one number, such as 32, or height x width, such as 32x48.")
+        raise UsageError(
+            f"--size {text}: expected one number, such as 32, or height x width (not width x height), such as 32x48."
+        )
     return int(numbers[0]) if len(numbers) == 1 else (int(numbers[0]), int(numbers[1]))
 
 

@@ -35,7 +35,7 @@ def predict(
     batch_size: Annotated[int, typer.Option(help="At most this many pictures at once.", min=1)] = 100,
     device: Device = "cpu",
 ) -> None:
-    """Classify pictures: label, whether it was flagged, and how unusual it is among clean images (p-value).
+    """For each picture: label, flag, and p-value (how unusual it is among clean images).
 
     A file that cannot be read is reported and skipped; the exit code is then 3. With --out, an interrupted run keeps
     its answers in OUT.partial; run the same command again to resume.

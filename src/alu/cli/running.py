@@ -51,11 +51,11 @@ def refuse_file(
 
 
 def refuse_unwritable(out: Path, option: str = "--out") -> None:
-    """Refuse a place below something that is no folder, or that the user may not write to."""
+    """Refuse a place below something that is not a folder, or that the user may not write to."""
     above = next(folder for folder in out.absolute().parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise StorageError(
-            f"{out} cannot be written: {above} is no folder that you may write to. Choose another {option}."
+            f"{out} cannot be written: {above} is not a folder you can write to. Choose another {option}."
         )
 
 

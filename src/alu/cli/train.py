@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from alu.cli.options import Device, checked_device, parse_settings, parse_size
+from alu.cli.options import Device, Size, checked_device, parse_settings, parse_size
 from alu.cli.running import InterruptedCommandError, hold, stages
 from alu.errors import UsageError
 
@@ -22,7 +22,7 @@ def train(
         str | None,
         typer.Option(help="Images of your own for the recipes classifier and vae: a folder, .npz, or a known name."),
     ] = None,
-    size: Annotated[str | None, typer.Option(help="Scale a folder's pictures: 32, or height x width as 32x48.")] = None,
+    size: Size = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as epochs=3.")
     ] = None,

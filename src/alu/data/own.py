@@ -233,8 +233,7 @@ def _labels(labels: Array, place: Path) -> Tensor:
     if labels.dtype.kind in "iu":
         if labels.size and int(labels.max()) >= MOST_CLASSES:
             raise InputError(
-                f"{place}: a label is {int(labels.max())}; labels must be numbers of classes, counted from 0 and below "
-                f"{MOST_CLASSES}."
+                f"{place}: a label is {int(labels.max())}; labels must be class indices from 0, below {MOST_CLASSES}."
             )
         labels = labels.astype(np.int64)  # torch does not read every byte order
     return checked_labels(str(place), labels)

@@ -14,7 +14,7 @@ from alu.check import evaluating
 from alu.evaluation.suite import Entry, Evaluation
 
 ATTACKED, TRIED = 2, 16
-"""So many images are attacked, the first of so many that are answered correctly."""
+"""ATTACKED images are timed: the first that are answered correctly among the first TRIED."""
 SHORT = {"steps": 1, "queries": 10}
 """Settings that are reduced for the measurement; the time is multiplied by what they were."""
 AUTOATTACK_STEPS = 3600.0

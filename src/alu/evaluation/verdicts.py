@@ -18,7 +18,7 @@ SIGNIFICANT = 0.05
 """Below this p-value two figures differ."""
 WHO = {
     "adaptive": "Against an attacker who knows it",
-    "surrogate": "Against an attacker who knows only its purifier",
+    "surrogate": "Against an attacker who knows the classifier and the purifier's networks",
     "oblivious": "Against an attacker who does not know it",
     "clean": "Without an attack",
 }

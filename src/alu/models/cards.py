@@ -165,7 +165,7 @@ def _opened(facts: Card, path: Path) -> nn.Module:
             f"{path} does not hold the weights of {facts.architecture['name']}. Copy it again."
         ) from error
     if weight_hash(model) != facts.sha256:
-        raise StorageError(f"{path} has been changed since its card was written. Install the package again.")
+        raise StorageError(f"{path} does not match its card. Train or copy it again (bundled model: reinstall alu).")
     model.card = facts  # type: ignore[assignment]
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model.eval()

@@ -194,7 +194,10 @@ def above_clean(results: Results) -> Verdict:
     return best_case(statuses, figures, rule)
 
 
-@claim("hard samples explain adversarial > clean", "It is right where the classifier partially recognises a sample.")
+@claim(
+    "hard samples explain why accuracy under attack exceeds clean accuracy",
+    "It is right where the classifier partially recognises a sample.",
+)
 def hard_samples(results: Results) -> Verdict:
     """Images that were wrong clean, and whose label ALU follows."""
     split, swapped = results.need(SPLIT), results.need(SWAPPED)

@@ -116,7 +116,8 @@ def survives_autoattack(results: Results) -> Verdict:
     words = "of the images it moved are flagged"
     statuses, figures = _flagged(results, columns, words, [at_least(resisted, 0.5)])
     figures.append(
-        f"under stealth, which knows the threshold, {percent(resisted)} are flagged or still right (input reading)"
+        f"under stealth, which knows the threshold, {percent(resisted)} are flagged or still answered "
+        "correctly (input reading)"
     )
     rule = "To hold: at least 90 %, and 50 % under stealth. Against oblivious attackers only: 90 % of AutoAttack on f."
     return best_case(statuses, figures, rule)

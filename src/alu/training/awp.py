@@ -1,4 +1,4 @@
-"""Adversarial weight perturbation (Wu et al. 2020): an adversarial objective minimised at weights moved uphill."""
+"""Adversarial weight perturbation (Wu et al. 2020): an adversarial objective at perturbed weights."""
 
 from __future__ import annotations
 

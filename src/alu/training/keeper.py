@@ -59,8 +59,8 @@ class Keeper:
             write_json(self.folder / "run.json", run.configuration())
 
     def after_step(self, figures: dict[str, float], rate: float) -> None:
-        """Note the loss; stop at once when it is no number, leaving the last good checkpoint, and after a checkpoint
-        when a signal has asked for it."""
+        """Note the loss; stop at once when it is NaN or infinite, leaving the last good checkpoint, and after a
+        checkpoint when a signal has asked for it."""
         loss, stops = figures["loss"], self.interruption.requested
         if self.fabric.world_size > 1:  # no process stops while the others wait for it
             mine = torch.tensor([loss, float(stops)])
@@ -87,7 +87,7 @@ class Keeper:
             figures = measured(self.run.objective, self.model, self.run.validation, self.fabric.device)
             first = next(iter(figures.values()))
             sign = 1.0 if self.run.objective.better == "higher" else -1.0
-            # Of equals the later: on few images a lucky figure comes early, and the weights go on learning.
+            # Ties: the later one. On few images a lucky figure comes early, and the weights go on learning.
             known = self.progress.best
             if known is None or not math.isfinite(known) or sign * first >= sign * known:
                 self.progress.best, self.progress.best_step = first, self.progress.step
@@ -126,7 +126,7 @@ class Keeper:
     def _refuse_broken_weights(self) -> None:
         """A finite loss can have an infinite gradient: the weights are broken one step before the loss shows it."""
         if not all(bool(torch.isfinite(weight).all()) for weight in self.model.parameters()):
-            raise self._diverged("Some weights are no numbers")
+            raise self._diverged("Some weights are NaN or infinite")
 
     def _diverged(self, what: str) -> DivergedError:
         kept = "The last good checkpoint is kept; start again" if self.progress.seconds else "Start again"

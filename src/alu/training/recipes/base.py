@@ -37,7 +37,7 @@ class Recipe:
     """"classifier", "vae" or "denoiser", as on a card."""
     needs: tuple[str, ...] = ()
     continues: str = ""
-    """A recipe whose run this one goes on from; it must be given as `start`."""
+    """A recipe whose run this one is fine-tuned from; it must be given as `start`."""
     name: str = ""
 
     def settings_for(self, images: data.Dataset) -> Settings:
@@ -65,8 +65,8 @@ class Recipe:
         self._refuse_missing()
         if self.continues and start is None:
             raise UsageError(
-                f"The recipe {self.name} goes on from a run of {self.continues}: alu train {self.continues}, then "
-                f"alu train {self.name} --start runs/{self.continues}."
+                f"The recipe {self.name} is fine-tuned from a run of {self.continues}: alu train {self.continues}, "
+                f"then alu train {self.name} --start runs/{self.continues}."
             )
         train, validation = (data.open_dataset(spec, part, root=root, size=size) for part in ("train", "validation"))
         settings = replace(self.settings_for(train), **changes)

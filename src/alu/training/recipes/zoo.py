@@ -34,13 +34,13 @@ METHODS: dict[str, tuple[str, Callable[[], Objective]]] = {
 
 
 def _tuned(dataset: str, about: str, objective: Callable[[], Objective]) -> Recipe:
-    """Two epochs on from the data set's adversarially trained network; trained from scratch with PGD-10 each of these
-    methods would take a day here."""
+    """Fine-tuned for two epochs from the data set's adversarially trained network; trained from scratch with PGD-10
+    each of these methods would take a day here."""
     settings = Settings(
         epochs=2, batch_size=128, lr=0.02, weight_decay=5e-4, warmup=0.2, augment="crop-flip", average=0.99
     )  # fmt: skip
     start = f"{dataset}-at"
-    about = f"{about}, two epochs on from `{start}`."
+    about = f"{about}, fine-tuned for two epochs from `{start}`."
     return Recipe(about, dataset, bundled(start), objective, settings, needs=(start,))
 
 
@@ -49,13 +49,15 @@ def _all_tuned(dataset: str) -> dict[str, Recipe]:
 
 
 def _noisy(about: str, sigma: float, weight: float) -> Recipe:
-    """24 epochs on from `cifar10-standard`; from scratch the field trains for 90 to 150."""
+    """Fine-tuned for 24 epochs from `cifar10-standard`; from scratch the field trains for 90 to 150."""
     settings = Settings(
         epochs=24, batch_size=128, lr=0.1, weight_decay=1e-4, warmup=0.2, augment="crop-flip", average=0.998
     )  # fmt: skip
     start = "cifar10-standard"
     objective = partial(Consistency, sigma=sigma, weight=weight)
-    return Recipe(f"{about}, on from `{start}`.", "cifar10", bundled(start), objective, settings, needs=(start,))
+    return Recipe(
+        f"{about}, fine-tuned from `{start}`.", "cifar10", bundled(start), objective, settings, needs=(start,)
+    )
 
 
 def _on_the_bundled_vae(_: data.Dataset) -> nn.Module:
@@ -84,7 +86,7 @@ CIFAR10 = {
     ),
     # The paper trains from scratch (recipe cifar10-paper-unified), which needs ten times as many epochs.
     "cifar10-unified": Recipe(
-        "Unified ALU: `cifar10-standard`, trained on for a few epochs on the outputs of `cifar10-vae`.",
+        "Unified ALU: `cifar10-standard`, fine-tuned for a few epochs on the outputs of `cifar10-vae`.",
         "cifar10",
         bundled("cifar10-standard"),
         lambda: Unified(models.load("cifar10-vae")),
@@ -120,7 +122,7 @@ CIFAR10 = {
     ),
     # The first part underfits and gives up clean accuracy for the ball; the second, with less decay, gets some back.
     "cifar10-at": Recipe(
-        "Adversarial training, twelve epochs on from a run of `cifar10-at-first` (--start), at 7.5/255.",
+        "Adversarial training, fine-tuned for twelve epochs from a run of `cifar10-at-first` (--start), at 7.5/255.",
         "cifar10",
         lambda _: models.resnet18(width=18),
         partial(AdversarialTraining, eps=7.5 / 255, steps=2, step_size=4.75 / 255, measured_on=1000),
@@ -137,7 +139,8 @@ CIFAR10 = {
     "cifar10-smooth-50": _noisy("For randomised smoothing with noise of 0.5: consistency of weight 5", 0.5, 5.0),
 }
 CIFAR10["cifar10-gairat"] = replace(
-    CIFAR10["cifar10-gairat"], about="GAIRAT with PGD-5, two epochs on from `cifar10-at`, which is its warm-up."
+    CIFAR10["cifar10-gairat"],
+    about="GAIRAT with PGD-5, fine-tuned for two epochs from `cifar10-at`, which is its warm-up.",
 )
 
 
@@ -169,7 +172,7 @@ def _larger(dataset: str, about: str, vae: Recipe, at: Recipe) -> dict[str, Reci
         needs=("cifar10-standard",),
     )
     unified = Recipe(
-        f"Unified ALU: `{dataset}-standard`, trained on for 4 epochs on the outputs of `{dataset}-vae`.",
+        f"Unified ALU: `{dataset}-standard`, fine-tuned for 4 epochs on the outputs of `{dataset}-vae`.",
         dataset,
         bundled(f"{dataset}-standard"),
         lambda: Unified(models.load(f"{dataset}-vae"), smoothing=0.1),
@@ -184,7 +187,7 @@ CIFAR100 = _larger(
     "cifar100",
     "A clean CIFAR-100 classifier, tuned from `cifar10-standard`; the paper trains a ResNet-50 from scratch.",
     vae=Recipe(
-        "A VAE for CIFAR-100, on from `cifar10-vae`; the paper's is not known.",
+        "A VAE for CIFAR-100, fine-tuned from `cifar10-vae`; the paper's is not known.",
         "cifar100",
         bundled("cifar10-vae"),
         EVIDENCE_BOUND,
@@ -193,7 +196,7 @@ CIFAR100 = _larger(
         ("cifar10-vae",),
     ),
     at=Recipe(
-        "Adversarial training on CIFAR-100, on from `cifar10-at`: PGD-2 in place of the paper's PGD-10.",
+        "Adversarial training on CIFAR-100, fine-tuned from `cifar10-at`: PGD-2 in place of the paper's PGD-10.",
         "cifar100",
         _with_more_classes("cifar10-at"),
         TWO_STEPS,
@@ -212,9 +215,9 @@ TINY_IMAGENET = _larger(
         Settings(epochs=8, batch_size=64, optimizer="adam", lr=2e-3, warmup=0.1, augment="flip", average=0.999),
         "vae",
     ),
-    # Five epochs on from `cifar10-at` gave 13 % clean: with 90 images a class, features of these classes come first.
+    # Five epochs from `cifar10-at` gave 13 % clean: with 90 images a class, features of these classes come first.
     at=Recipe(
-        "Adversarial training on tiny-ImageNet, 16 epochs on from `tiny-imagenet-standard`: "
+        "Adversarial training on tiny-ImageNet, fine-tuned for 16 epochs from `tiny-imagenet-standard`: "
         "PGD-2 for the paper's PGD-10.",
         "tiny-imagenet",
         bundled("tiny-imagenet-standard"),

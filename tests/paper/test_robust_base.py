@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def test_what_fell_at_a_small_radius_is_not_attacked_again(monkeypatch: pytest.M
     counts = [count for _, count in asked]
     assert counts == sorted(counts, reverse=True)
     digits = [measured["clean"], *measured["stands"].values()]
-    for before, after in zip(digits, digits[1:], strict=False):
+    for before, after in pairwise(digits):
         assert all(one >= two for one, two in zip(before, after, strict=True))
     assert counts[0] == measured["clean"].count("1")
 

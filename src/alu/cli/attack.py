@@ -29,8 +29,8 @@ def attack(
         typer.Option(
             "--attack",
             help="fgsm, pgd, mim, cw-linf, cw-l2, apgd-ce, apgd-dlr, apgd-t, fab, square, autoattack, hopskipjump; on "
-            "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory; on one that "
-            "refuses also confident; on one that searches around the image also straight-through, unrolled-search, "
+            "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory; where it "
+            "refuses also confident; where it searches around the image also straight-through, unrolled-search, "
             "stall; or module:Class, an attack of your own (with --trust).",
         ),
     ] = "pgd",

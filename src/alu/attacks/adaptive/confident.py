@@ -49,8 +49,7 @@ class Confident(AdaptiveAttack):
     Parameters
     ----------
     targets
-        How many wrong classes are aimed at; by default 3, 5 or 9, depending on the budget; plus those of
-        `AdaptiveAttack`.
+        How many wrong classes are aimed at; by default 3, 5 or 9, by budget; plus those of `AdaptiveAttack`.
 
     Examples
     --------

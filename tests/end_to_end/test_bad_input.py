@@ -220,7 +220,8 @@ def test_probabilities_are_warned_about_in_one_line(place: Path, tmp_path: Path)
 
 
 def test_a_random_classifier_is_warned_about(place: Path, tmp_path: Path) -> None:
-    done = alu(place, *fit(classifier="own:build_random", out=str(tmp_path / "defense")))
+    # Chance may also cost it more than ten points, which is not what this test is about.
+    done = alu(place, *fit(classifier="own:build_random", out=str(tmp_path / "defense")), "--force")
     assert done.code == 0
     assert done.err.startswith("alu: warning: The classifier function gives different logits for the same images")
 

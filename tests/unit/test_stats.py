@@ -36,7 +36,7 @@ def test_the_ends_of_an_interval_are_exact() -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(stats) == (0, 3)
+    assert doctest.testmod(stats) == (0, 4)
 
 
 def test_estimates_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""Attacks on refusal: on a linear classifier each reaches the known optimum; a weak search is broken to the floor."""
+"""Confident and the attacks on a search: each reaches the known optimum of a linear classifier; a weak search falls."""
 
 from __future__ import annotations
 

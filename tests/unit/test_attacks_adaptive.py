@@ -22,7 +22,19 @@ from alu.errors import UsageError
 from alu.threat import ThreatModel
 from tests.toys import Toy, quick_attack, random_defense, toy_asymmetric, toy_data, toy_defense, toy_images
 
-EVERY = ("Boost", "Decoy", "Direct", "Match", "Pattern", "Query", "Soft", "Stealth", "Trajectory", "Transfer")
+EVERY = (
+    "Boost",
+    "Confident",
+    "Decoy",
+    "Direct",
+    "Match",
+    "Pattern",
+    "Query",
+    "Soft",
+    "Stealth",
+    "Trajectory",
+    "Transfer",
+)
 
 
 READINGS = (("alu", "input"), ("alu", "reconstruction"), ("purified", "input"), ("abstain", "input"))

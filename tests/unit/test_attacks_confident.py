@@ -6,13 +6,18 @@ from itertools import product
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 import alu
 from alu.attacks import adaptive, fooled
+from alu.attacks.adaptive.confident import Probable
+from alu.attacks.adaptive.view import Level
 from alu.detectors import Confidence, Neighbourhood
 from alu.evaluation.suite import unmet
+from alu.purifiers import Blur
 from tests.linear import RADII, Linear, linear_data
+from tests.toys import toy_defense, toy_images
 
 EPS = 8
 AROUND = ("StraightThrough", "UnrolledSearch", "Stall")
@@ -86,3 +91,14 @@ def test_the_suite_obliges_them() -> None:
     assert {"confident", "straight-through", "unrolled search", "stall"} <= set(names)
     assert [record.failed for record in result.attacks if record.failed] == []
     assert result.unmet == []
+
+
+def test_confident_aims_at_what_is_answered() -> None:
+    # The answer comes from the purified image: an attack on the logits before it would be a weaker one.
+    defense, images = toy_defense("abstain", purifier=Blur(1.5)), toy_images(4)
+    labels = defense.decide(images).label
+    goal = Probable(defense, images, labels, level=Level(), rank=0)
+    after = defense.evidence(images).post_logits.log_softmax(1)
+    assert torch.allclose(goal.loss(images), after.gather(1, goal.target[:, None]).squeeze(1), atol=1e-5)
+    before = defense.logits(images).log_softmax(1).gather(1, goal.target[:, None]).squeeze(1)
+    assert not torch.allclose(goal.loss(images), before, atol=1e-3)

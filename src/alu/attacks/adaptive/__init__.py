@@ -2,7 +2,7 @@
 
 from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.boost import Boost
-from alu.attacks.adaptive.confident import Confident
+from alu.attacks.adaptive.confident import Confident, TargetedAttack
 from alu.attacks.adaptive.decoy import Decoy
 from alu.attacks.adaptive.direct import Direct
 from alu.attacks.adaptive.match import Match
@@ -19,6 +19,6 @@ from alu.attacks.adaptive.view import Level, levels, twin
 
 __all__ = [
     "AdaptiveAttack", "Boost", "Confident", "Decoy", "Direct", "Level", "Match", "Pattern", "Query", "Soft",
-    "SoftOutput", "Stall", "Stealth", "StraightThrough", "Trajectory", "Transfer", "UnrolledSearch", "case_three",
-    "levels", "twin",
+    "SoftOutput", "Stall", "Stealth", "StraightThrough", "TargetedAttack", "Trajectory", "Transfer", "UnrolledSearch",
+    "case_three", "levels", "twin",
 ]  # fmt: skip

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from alu.attacks.adaptive.base import AdaptiveAttack
-from alu.attacks.adaptive.confident import TARGETS, Aimed
+from alu.attacks.adaptive.confident import Aimed, TargetedAttack
 from alu.attacks.adaptive.view import require_search
-from alu.attacks.base import Attack
+from alu.attacks.goals import Goal
 from alu.attacks.gradient import per_image
 
 SMOOTH_STEPS = 3
-"""Steps of the smooth copy; more cost memory and change little."""
+"""Steps of the smooth copy; memory grows with each."""
 
 
 class ThroughSearch(Aimed):
@@ -29,24 +27,21 @@ class ThroughSearch(Aimed):
     def loss(self, images: Tensor) -> Tensor:
         """The sum of both."""
         radius = self.view.twin.detector.radius
-        at, own = images, self.log_probability(images)
+        at, own = images, self.log_probability(self.answer(images))
         here = own
         for step in range(SMOOTH_STEPS):
             (gradient,) = torch.autograd.grad(here.sum(), at, create_graph=True)
             size = per_image(gradient.detach().abs().flatten(1).mean(1), images)
             moved = at - radius * (1 - step / SMOOTH_STEPS) * torch.tanh(gradient / size)
             at = images + (moved - images).clamp(-radius, radius)
-            here = self.log_probability(at)
+            here = self.log_probability(self.nearby(at))
         return own + here
 
 
-class UnrolledSearch(AdaptiveAttack):
+class UnrolledSearch(TargetedAttack):
     """PGD with the gradient through a smooth copy of the search around the image, for each likely wrong class.
 
-    Parameters
-    ----------
-    targets
-        How many wrong classes are aimed at; by default 3, 5 or 9, by budget; plus those of `AdaptiveAttack`.
+    Parameters are those of `TargetedAttack`.
 
     Examples
     --------
@@ -54,12 +49,7 @@ class UnrolledSearch(AdaptiveAttack):
     >>> adversarial = alu.attacks.adaptive.UnrolledSearch(steps=1, targets=1)(check, images, labels)
     """
 
-    def __init__(self, *, targets: int | None = None, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.targets = TARGETS[self.budget] if targets is None else targets
-
-    def tries(self, defense: Any) -> Iterable[Attack]:
-        """One search for each target."""
+    def goals(self, defense: Any) -> Sequence[Callable[..., Goal]]:
+        """One."""
         require_search(defense, type(self).__name__)
-        for rank in range(self.targets):
-            yield self.search(partial(ThroughSearch, rank=rank), shrink=True)
+        return (ThroughSearch,)

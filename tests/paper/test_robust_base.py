@@ -1,19 +1,22 @@
-"""robust-base: only what stands is attacked further, and parts are joined."""
+"""robust-base: each image falls at one radius, strong attacks meet it once, and parts are joined."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
+from alu.attacks import CWLinf
 from alu.paper import robust_base
 from alu.paper.robust_base import PINNED, RADII, Key, cells, standing, view
 from alu.paper.store import Results
 from alu.paper.views import Table
-from alu.paper.workbench import Workbench
+from alu.paper.workbench import ImageSet, Workbench
 
-SIZES = {"pinned": 20, "n": 10, "part": 10, "steps": 2, "whole": 0}
+SIZES = {"pinned": 20, "n": 10, "part": 10, "first": 2, "steps": 2, "whole": 0}
 
 
 def test_the_pinned_base_has_more_parts() -> None:
@@ -22,27 +25,49 @@ def test_the_pinned_base_has_more_parts() -> None:
     assert [key.part for key in keys if key.classifier == "cifar10-mart"] == [0]
 
 
-def test_what_fell_at_a_small_radius_is_not_attacked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int]] = []
-    exact = robust_base.attacks
+DISTANCES = torch.tensor([-1.0, 0.5, 1.5, 3.0, 3.0, 5.0, 7.0, 7.0, 9.0, 20.0]) / 255
+"""How far each image of the toy is from the boundary of its two classes; the first one is wrong when clean."""
 
-    def watched(bench: Workbench, classifier: str, radius: int) -> Any:
-        for name, attack in exact(bench, classifier, radius):
 
-            def counted(model: Any, images: Any, labels: Any, numbers: Any, run: Any = attack) -> Any:
-                asked.append((radius, len(images)))
-                return run(model, images, labels, numbers=numbers)
+class Halves(nn.Module):
+    """A linear classifier: an image belongs to class 1 as far as its mean is above one half."""
 
-            yield name, counted
+    def forward(self, images: Tensor) -> Tensor:
+        logit = 10 * (images.mean((1, 2, 3)) - 0.5)
+        return torch.stack([-logit, logit], 1)
 
-    monkeypatch.setattr(robust_base, "attacks", watched)
-    measured = robust_base.measure(Workbench(SIZES), Key(PINNED, 1))
-    counts = [count for _, count in asked]
-    assert counts == sorted(counts, reverse=True)
-    digits = [measured["clean"], *measured["stands"].values()]
-    for before, after in pairwise(digits):
-        assert all(one >= two for one, two in zip(before, after, strict=True))
-    assert counts[0] == measured["clean"].count("1")
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The toy in place of a bundled network; filled with radius and number of images of each strong attack."""
+    calls: list[tuple[int, int]] = []
+    images = (0.5 + DISTANCES).view(-1, 1, 1, 1).expand(-1, 3, 4, 4).contiguous()
+    drawn = ImageSet("toy", images, torch.ones(len(images), dtype=torch.int64))
+    monkeypatch.setattr(Workbench, "classifier", lambda *_: Halves())
+    monkeypatch.setattr(Workbench, "images", lambda *_: drawn)
+
+    def strong(bench: Workbench, classifier: str, radius: int) -> Iterator[tuple[str, Any]]:
+        def counted(model: Any, images: Tensor, labels: Tensor, numbers: Any) -> Tensor:
+            calls.append((radius, len(images)))
+            return CWLinf(eps=radius / 255, steps=50)(model, images, labels, numbers=numbers)
+
+        yield "counted", counted
+
+    monkeypatch.setattr(robust_base, "strong", strong)
+    return calls
+
+
+@pytest.mark.parametrize("first", [1, 20])
+def test_each_image_falls_where_it_must(asked: list[tuple[int, int]], first: int) -> None:
+    measured = robust_base.measure(Workbench(SIZES | {"first": first}), Key(PINNED, 0))
+    assert measured["clean"] == "0111111111"
+    for radius in RADII:
+        assert measured["stands"][str(radius)] == "".join("01"[int(255 * one > radius)] for one in DISTANCES)
+
+
+def test_strong_attacks_leave_what_they_cannot_break(asked: list[tuple[int, int]]) -> None:
+    robust_base.measure(Workbench(SIZES | {"first": 50}), Key(PINNED, 0))
+    assert dict(asked) == {8: 2, 6: 2, 4: 1, 2: 2, 1: 1}, "each image once, where it stands by a hair"
 
 
 def results(*parts: int) -> Results:

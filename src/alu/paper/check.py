@@ -14,7 +14,7 @@ from alu.stats import Estimate, mean_difference
 
 CHECK, CONFIDENCE = "check", "confidence"
 METHODS = (CHECK, CONFIDENCE)
-BASE, OTHER = robust_base.PINNED, "cifar10-mart"
+BASE, OTHER = robust_base.PINNED, "cifar10-fat"
 """The base of the bundled check; and the best of the other robust classifiers on validation images."""
 RADII = (1, 2, 3, 4)
 DEPLOYED = 2

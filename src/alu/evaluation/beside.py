@@ -53,15 +53,16 @@ def beside_parts(beside: Beside) -> list[str | Number]:
     def percent(name: str, share: Share) -> Number:
         return name, share.value, f"{100 * share.value:.1f} %"
 
-    points, (low, high) = 100 * beside.difference.value, beside.difference.interval
+    value, (low, high) = beside.difference.value, beside.difference.interval
+    ends = ("difference.low", low, f"{100 * low:+.1f}"), ("difference.high", high, f"{100 * high:+.1f}")
     p_value = f"= {beside.p:.3f}" if beside.p >= 0.001 else "< 0.001"
     what = {"helps": "keeps more than", "harms": "keeps less than", "unclear": "cannot be told apart from"}
     return [
         f"This defence {what[beside.verdict]} refusal by confidence at the same coverage (answered clean: ",
         percent("coverage", beside.coverage[0]), " and ", percent("rival_coverage", beside.coverage[1]),
         "): confidence ", percent("confidence", beside.confidence), ", this defence ",
-        percent("defended", beside.defended), ", a difference of ", ("difference", points, f"{points:+.1f}"),
-        f" points [{100 * low:+.1f}, {100 * high:+.1f}] (n = ", ("n", beside.defended.n, str(beside.defended.n)),
+        percent("defended", beside.defended), ", a difference of ", ("difference", value, f"{100 * value:+.1f}"),
+        " points [", ends[0], ", ", ends[1], "] (n = ", ("n", beside.defended.n, str(beside.defended.n)),
         ", p ", ("p", beside.p, p_value), ").",
     ]  # fmt: skip
 

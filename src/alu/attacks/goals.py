@@ -100,13 +100,7 @@ def _fooled_search(defense: Any, images: Tensor, labels: Tensor) -> Tensor:
 @torch.no_grad()
 def ever_fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
     """Whether one of several draws of a random model is accepted and wrong [N]: who is refused may ask again."""
-    broken = torch.zeros(len(images), dtype=torch.bool, device=images.device)
-    for drawn in draws_of(model, RESUBMISSIONS):
-        left = (~broken).nonzero().flatten()
-        if not len(left):
-            break
-        broken[left] = fooled(drawn, images[left], labels[left])
-    return broken
+    return torch.stack([fooled(drawn, images, labels) for drawn in draws_of(model, RESUBMISSIONS)]).any(0)
 
 
 @torch.no_grad()

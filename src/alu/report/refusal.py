@@ -9,7 +9,7 @@ from alu.evaluation.result import Result
 from alu.evaluation.verdicts import bare_share, eps_text
 from alu.report.axes import Axes, ordinal, shares
 from alu.report.charts import COLOURS, Chart, Line, Mark, lines
-from alu.report.page import Cell, Row, Table, count, share_cell
+from alu.report.page import Cell, Part, Row, Table, count, share_cell
 from alu.stats import Share
 
 
@@ -59,7 +59,10 @@ def denial(key: str, result: Result) -> Chart | None:
     marks = [_mark(f"{key}/denial/{place}", place, share, labels[place]) for place, (_, share) in enumerate(curve)]
     line = Line("never silenced", COLOURS["adaptive"], [(mark.x, mark.y) for mark in marks], marks)
     drawing = lines(Axes(ordinal(labels), shares(), x_title, "never silenced"), "Never silenced", [line])
-    note = [count(f"{key}/denial/n", curve[0][1].n), " images. Who is silenced at a distance is so at a larger one."]
+    note: list[Part] = [
+        count(f"{key}/denial/n", curve[0][1].n),
+        " images. Who is silenced at a distance is so at a larger one.",
+    ]
     return Chart("Never silenced", drawing, [], note)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from alu.evaluation import metrics
+from alu.evaluation.beside import beside_confidence
 from alu.evaluation.result import AttackRecord, Result
 from alu.evaluation.verdicts import Verdict, bare_share, verdicts
 from alu.stats import Share
@@ -74,6 +75,38 @@ def bare(result: Result) -> Figures:
         mine = attack(index, result.bare, record, False)
         left_out = ("distance", "paper", "paper.low", "paper.high")
         found |= {f"bare/{key}": value for key, value in mine.items() if key.split("/")[-1] not in left_out}
+    return found
+
+
+def refusal(result: Result) -> Figures:
+    """The defence beside its base and its rival, and who is silenced."""
+    if result.subject["rule"] != "abstain":
+        return {}
+    found: Figures = {}
+    for at, one in (("base", result.bare), ("rival", result.rival), ("own", result)):
+        if one is None:
+            continue
+        outcomes = metrics.outcomes(one.clean, one.labels)
+        answered = [value for value in outcomes.values() if value != metrics.REJECTED]
+        correct, n = answered.count(metrics.CORRECT), len(outcomes)
+        broken = {image for image, value in metrics.worst(one).items() if value == metrics.WRONG}
+        kept = sum(value == metrics.CORRECT and image not in broken for image, value in outcomes.items())
+        rar = bare_share(result)[0] if at == "base" else Share(kept, n)
+        found |= bounded(f"refusal/{at}/coverage", Share(len(answered), n)) | bounded(f"refusal/{at}/rar", rar)
+        found |= bounded(f"refusal/{at}/answered", Share(correct, len(answered)))
+        found |= bounded(f"refusal/{at}/clean", Share(correct, n))
+    if "denial" in result.curves:
+        found |= whole("refusal/denial/n", result.curves["denial"][0]["n"])
+    beside = beside_confidence(result)
+    if beside is not None:
+        given = {"coverage": beside.coverage[0], "rival_coverage": beside.coverage[1], "confidence": beside.confidence}
+        for name, share in {**given, "defended": beside.defended}.items():
+            found |= percent(f"beside/{name}", share)
+        ends = {"": beside.difference.value, ".low": beside.difference.interval[0]}
+        for end, value in {**ends, ".high": beside.difference.interval[1]}.items():
+            found[f"beside/difference{end}"] = (value, f"{100 * value:+.1f}")
+        found |= whole("beside/n", beside.defended.n)
+        found["beside/p"] = (beside.p, f"= {beside.p:.3f}" if beside.p >= 0.001 else "< 0.001")
     return found
 
 
@@ -147,7 +180,11 @@ def detection(result: Result) -> Figures:
 
 
 def rest(result: Result) -> Figures:
-    found = {f"curve/{name}/n": (float(rows[0]["n"]), str(rows[0]["n"])) for name, rows in result.curves.items()}
+    found = {
+        f"curve/{name}/n": (float(result.curves[name][0]["n"]), str(result.curves[name][0]["n"]))
+        for name in ("eps", "steps")
+        if name in result.curves
+    }
     groups = {"clean": [result.clean]}
     for record in result.attacks:
         groups.setdefault(record.knowledge, []).append(record.answers)
@@ -193,7 +230,7 @@ def findings(result: Result) -> Figures:
 
 def expected(result: Result, index: int = 0) -> Figures:
     """Every figure of a result's chapter, worked out from the result alone."""
-    found = summary(result) | findings(result) | rest(result) | bare(result) | harmless(result)
+    found = summary(result) | findings(result) | rest(result) | bare(result) | harmless(result) | refusal(result)
     for verdict in verdicts(result):
         found |= verdict_figures("", verdict)
     for number, record in enumerate(result.attacks):

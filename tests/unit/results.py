@@ -164,6 +164,17 @@ def result(n: int = 60, seed: int = 0, name: str = "VAE + ALU", rule: str = "alu
     return made
 
 
+def refusing(n: int = 60, seed: int = 0) -> Result:
+    """A whole result of a defence that refuses, with its rival, what silences it, and an attack that was left out."""
+    made = result(n, seed, rule="abstain")
+    made.rival = from_plain({**asdict(result(n, seed + 1, "by confidence", "abstain")), "bare": None})
+    made.curves["denial"] = [
+        {"eps": eps / 255, "right": right, "n": n, "attack": "Denial"} for eps, right in ((0, 40), (1, 31), (2, 9))
+    ]
+    made.left_out = ["soft: there is nothing to smooth."]
+    return made
+
+
 def plain(n: int = 60) -> Result:
     """A result of a model that is no defence: no detector, no purifier, no examples, nothing checked."""
     return without_defense(result(n, name="a bare network", rule=""))

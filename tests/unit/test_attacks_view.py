@@ -10,6 +10,7 @@ import torch
 from alu import Defense
 from alu.attacks.adaptive import Query, Soft, Stealth
 from alu.attacks.adaptive.view import Level, View, levels, other_class, smoothly_purified, twin
+from alu.detectors import Neighbourhood
 from alu.purifiers import Blur, Purifier
 from alu.purifiers.base import Traits
 from tests.toys import Toy, toy_asymmetric, toy_defense, toy_images, toy_vae
@@ -88,3 +89,10 @@ def test_searches_that_cannot_differ_run_once(
     defense = toy_defense(rule, purifier=purifier)
     attacks = (Stealth(budget="quick"), Soft(budget="quick"), Query(budget="quick"))
     assert tuple(len(list(attack.tries(defense))) for attack in attacks) == counts
+
+
+def test_the_unit_of_a_search_s_score_is_the_spread_of_the_logits() -> None:
+    defense = Defense(Toy(), detector=Neighbourhood(0.01), rule="abstain")
+    view, images = View(defense, Level()), toy_images(4)
+    evidence = view.evidence(images)
+    torch.testing.assert_close(view.threshold_size(evidence), evidence.post_logits.std(1))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import alu
+from alu.attacks import fooled
 from alu.detectors import Neighbourhood
 from alu.errors import NoGradientError, UsageError
 from tests.linear import RADII, Linear, linear_data
@@ -57,6 +58,30 @@ def test_an_image_leaves_as_soon_as_another_answer_is_found() -> None:
     assert sum(asked) <= 5 * len(near)
 
 
+def asked_by(model: nn.Module, call: Any) -> int:
+    """How many images go through the classifier during a call."""
+    asked: list[int] = []
+    handle = model.register_forward_hook(lambda module, inputs, output: asked.append(len(output)))
+    call()
+    handle.remove()
+    return sum(asked)
+
+
+def test_logits_and_tests_of_success_cost_no_search_that_they_do_not_need() -> None:
+    model, data = Linear(), linear_data(20)
+    defense = check(model)
+    assert asked_by(model, lambda: defense(data.images)) == 20, "the logits do not depend on what a search finds"
+    assert asked_by(model, lambda: fooled(defense, data.images, data.own)) == 20, "a right answer is no success"
+    wrong = 1 - data.own
+    decision = defense.decide(data.images)
+    assert torch.equal(fooled(defense, data.images, wrong), decision.accepted)
+    one = data.own.clone()
+    place = int(decision.accepted.nonzero()[0])
+    one[place] = wrong[place]
+    assert fooled(defense, data.images, one).nonzero().flatten().tolist() == [place]
+    assert asked_by(model, lambda: fooled(defense, data.images, one)) <= 20 + 12, "the search of one image"
+
+
 def test_one_answer_does_not_depend_on_the_others() -> None:
     defense, images = check(Toy(), 0.05, restarts=3), toy_images(8)
     whole = defense.decide(images)
@@ -92,8 +117,9 @@ def test_p_values_come_from_clean_images_where_there_are_some() -> None:
     decision = defense.decide(data.images)
     assert bool((decision.p_value > 0).all())
     assert torch.equal(decision.flagged, decision.score > 0), "a p-value is told, it does not decide"
-    with pytest.raises(alu.AluError, match="calibrated on images of 3 x 6 x 6"):
-        defense.decide(torch.rand(1, 3, 8, 8))
+    for ask in (defense.decide, lambda images: fooled(defense, images, torch.zeros(1, dtype=torch.int64))):
+        with pytest.raises(alu.AluError, match="calibrated on images of 3 x 6 x 6"):
+            ask(torch.rand(1, 3, 8, 8))
 
 
 def test_it_is_saved_and_loaded(tmp_path: Any) -> None:

@@ -13,7 +13,7 @@ import alu
 from alu import Defense
 from alu.attacks import PGD
 from alu.data import Dataset
-from alu.detectors import LogitShift
+from alu.detectors import LogitShift, Neighbourhood
 from alu.evaluation import metrics
 from alu.evaluation.evaluate import evaluate
 from alu.evaluation.subject import Subject
@@ -181,3 +181,38 @@ def test_the_other_network_is_chosen_by_the_facts_on_its_card(name: str) -> None
     # Robust networks, and one that reads inner layers of a VAE, are no source.
     assert _transfers(card, size) == name.endswith(("-standard", "-unified"))
     assert not _transfers(card, size + 1)
+
+
+def test_a_check_meets_what_can_break_it_strongest_first_and_says_what_was_left_out() -> None:
+    subject = Subject(Defense(Toy(), detector=Neighbourhood(0.01), rule="abstain"))
+    chosen = attacks(subject, "quick", other_networks=(Toy(), Toy()))
+    assert list(chosen) == [
+        "fgsm", "pgd-20", "mim-20 elsewhere", "direct", "confident", "straight-through", "stall", "unrolled search",
+        "match", "transfer", "query",
+    ]  # fmt: skip
+    assert chosen["query"].attack.starts is not None
+    transfer = chosen["transfer"].attack
+    sources = [entry.source for entry in transfer.tries(subject.defense)]
+    assert len(sources) == 2 * 3, "two strengths of its own classifier and of both other networks"
+    assert unmet(subject.traits, list(chosen.values())) == []
+    for name in ("confident", "straight-through", "stall", "unrolled search", "transfer", "query"):
+        assert unmet(subject.traits, [entry for entry in chosen.values() if entry.name != name]), name
+    data = toy_data(6)
+    settings = (subject, data, data.images, data.labels, THREAT)
+    left_out = Evaluation(*settings, "adaptive", "quick", 0, 50, {}).left_out
+    assert [line.partition(":")[0] for line in left_out] == [
+        "surrogate", "decoy, boost, pattern, trajectory", "soft", "stealth",
+    ]  # fmt: skip
+    assert "stealth" in attacks(subject, "standard")
+    assert len(Evaluation(*settings, "adaptive", "standard", 0, 50, {}).left_out) == 3
+    assert Evaluation(Subject(toy_defense()), *settings[1:], "adaptive", "quick", 0, 50, {}).left_out == []
+
+
+def test_every_bundled_network_is_a_source_against_a_check() -> None:
+    sample = alu.data.sample("test").take([0])
+    check = Defense(alu.models.load("cifar10-at"), detector=Neighbourhood(), rule="abstain")
+    names = [bundled_name(other) for other in other_networks(Subject(check), sample)]
+    assert names[0] == "cifar10-standard", "an attacker who does not know the defence uses the first"
+    robust = {"cifar10-trades", "cifar10-mart", "cifar10-awp", "cifar10-gairat"}
+    assert robust <= set(names)
+    assert "cifar10-at" not in names

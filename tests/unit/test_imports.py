@@ -114,7 +114,7 @@ def test_attacks_know_nothing_of_defenses() -> None:
 
 def test_reports_read_results_and_nothing_else_of_an_evaluation() -> None:
     allowed = {"errors", "storage", "report", "stats"}
-    results = {f"alu.evaluation.{name}" for name in ("metrics", "result", "verdicts")}
+    results = {f"alu.evaluation.{name}" for name in ("beside", "metrics", "result", "verdicts")}
     for path in (SOURCE / "report").rglob("*.py"):
         names = {name for name in imported(path) if part_of(name) not in allowed}
         assert names <= results, path

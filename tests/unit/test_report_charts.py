@@ -93,3 +93,11 @@ def test_a_legend_stands_above_a_drawing_of_its_own() -> None:
     assert top + height == int(re.findall(r'viewBox="0 0 840 (\d+)"', plain)[0]), "the drawing stays where it was"
     names = [text for text in root if text.text in ("first & best", "second")]
     assert [top < float(text.attrib["y"]) <= 0 for text in names] == [True, True]
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0, -2.0])
+def test_scores_may_be_negative_and_a_threshold_unknown(threshold: float | None) -> None:
+    drawing = histogram([Group("clean", "red", [-4.0, -3.0, -1.0, 0.5])], threshold)
+    counts = re.findall(r'data-counts="([\d ]+)"', drawing)
+    assert [sum(map(int, row.split())) for row in counts] == [4]
+    assert ("flagged above" in drawing) == (threshold is not None)

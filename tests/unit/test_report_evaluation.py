@@ -41,8 +41,18 @@ def test_every_figure_equals_the_result(tmp_path: Path, rule: str, seed: int) ->
     assert page(tmp_path, result).figures == expected(result)
 
 
-def test_no_number_stands_outside_of_a_figure(tmp_path: Path) -> None:
-    result = results.result(130)
+def test_a_refusing_defence_stands_beside_its_base_and_its_rival(tmp_path: Path) -> None:
+    result = results.refusing(130)
+    found = page(tmp_path, result)
+    assert found.figures == expected(result)
+    assert "refusal by confidence" in found.text
+    assert "Left out: there is nothing to smooth." in found.text
+    drawn = {key: point for key, point in found.points.items() if "/denial/" in key}
+    assert drawn == {f"result-0/refusal/denial/{at}": (at, right / 130) for at, right in enumerate((40, 31, 9))}
+
+
+@pytest.mark.parametrize("result", [results.result(130), results.refusing(130)])
+def test_no_number_stands_outside_of_a_figure(tmp_path: Path, result: Result) -> None:
     text = " ".join(page(tmp_path, result).loose)
     for record in result.attacks:
         text = text.replace(record.name, "")

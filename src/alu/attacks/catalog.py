@@ -32,6 +32,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "straight-through": adaptive.StraightThrough,
     "unrolled-search": adaptive.UnrolledSearch,
     "stall": adaptive.Stall,
+    "denial": adaptive.Denial,
     "direct": adaptive.Direct,
     "boost": adaptive.Boost,
     "decoy": adaptive.Decoy,

@@ -10,10 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from alu.attacks.copies import RESUBMISSIONS, draws_of
 from alu.check import answers, check_labels, check_logits
 from alu.errors import NoGradientError, UsageError, check_choice
 
 Model = Callable[[Tensor], Any]
+SEARCHED = 100
+"""How many images a defence that searches is asked about at once."""
 
 
 class Goal(ABC):
@@ -65,10 +68,39 @@ def fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
     --------
     >>> broken = alu.attacks.fooled(defense, images, labels)
     """
+    if refuses_by_search(model):
+        return _fooled_search(model, images, labels)
     answer, accepted, classes = answered(model, images)
     if classes is not None:
         check_labels(labels, len(images), classes, "The attack")
     return accepted & (answer != labels)
+
+
+def refuses_by_search(model: Any) -> bool:
+    """Whether a model is a defence that refuses what a search around the image finds another answer for."""
+    traits, rule = getattr(model, "traits", None), getattr(model, "rule_", None)
+    return bool(getattr(traits, "search", False) and getattr(rule, "rejects", False))
+
+
+def _fooled_search(defense: Any, images: Tensor, labels: Tensor) -> Tensor:
+    """The same for a defence that searches around each image: only wrong answers are worth a search."""
+    if defense.shape and defense.shape != tuple(images.shape[1:]):
+        defense.decide(images)  # which refuses them
+    wrong = []
+    for part, own in zip(torch.split(images, SEARCHED), torch.split(labels, SEARCHED), strict=True):
+        evidence = defense.evidence(part)
+        check_labels(own, len(part), evidence.post_logits.shape[1], "The attack")
+        hit = evidence.post_logits.argmax(1) != own
+        if bool(hit.any()):
+            hit[hit.clone()] = defense.judge(evidence.take(hit.nonzero().flatten())).accepted
+        wrong.append(hit)
+    return torch.cat(wrong) if wrong else torch.zeros(0, dtype=torch.bool, device=images.device)
+
+
+@torch.no_grad()
+def ever_fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
+    """Whether one of several draws of a random model is accepted and wrong [N]: who is refused may ask again."""
+    return torch.stack([fooled(drawn, images, labels) for drawn in draws_of(model, RESUBMISSIONS)]).any(0)
 
 
 @torch.no_grad()

@@ -18,6 +18,7 @@ from torch import Tensor
 from alu.decision import Decision
 from alu.errors import AluError, StorageError
 from alu.evaluation.metrics import WRONG, worst
+from alu.evaluation.refusal import block_curves
 from alu.evaluation.result import Answers, AttackRecord, Result, from_plain, to_plain
 from alu.evaluation.suite import Entry, Evaluation, settings_of
 from alu.evaluation.verdicts import eps_text
@@ -130,6 +131,9 @@ def attack_block(evaluation: Evaluation, folder: Path | None, number: int, step:
             block.attacks.append(_attack(evaluation, entry, block, number, chosen))
             _keep(block, path)
         step(done + 1)
+    if not block.curves and (curves := block_curves(evaluation, evaluation.positions(number))):
+        block.curves = curves
+        _keep(block, path)
     return block
 
 
@@ -229,4 +233,5 @@ def blank_result(evaluation: Evaluation, positions: list[int], clean: Answers, a
         attacks=attacks,
         provenance=dict(evaluation.provenance),
         shard=list(evaluation.shard),
+        left_out=evaluation.left_out,
     )  # fmt: skip

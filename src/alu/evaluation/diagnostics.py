@@ -9,8 +9,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from alu.evaluation.metrics import WRONG, broken, outcomes
+from alu.evaluation.metrics import WRONG, broken, kept, outcomes
 from alu.evaluation.result import Diagnostic, Result
+from alu.evaluation.verdicts import eps_text
 
 BLACK_BOX = ("query", "square", "hopskipjump", "transfer")
 
@@ -49,7 +50,7 @@ def from_curves(curves: dict[str, Any], norm: str) -> list[Diagnostic]:
 
 def from_outcomes(result: Result) -> list[Diagnostic]:
     """What the attacks' outcomes show."""
-    return [black_box(result), oblivious(result), inside(result), autoattack_flags(result)]
+    return [black_box(result), oblivious(result), inside(result), autoattack_flags(result), *sandwich(result)]
 
 
 def black_box(result: Result) -> Diagnostic:
@@ -91,6 +92,39 @@ def oblivious(result: Result) -> Diagnostic:
     )
     sound = counts[best] <= by_gradient + slack(len(probed))
     return checked("oblivious", sound, says, "The deployed output's gradient is masked.")
+
+
+def sandwich(result: Result) -> list[Diagnostic]:
+    """Whether the RAR of a defence that refuses by a search lies between the two accuracies of its classifier that
+    bound it: RA(max(r, eps - r)) <= RAR <= RA(r)."""
+    radius = (result.subject.get("detector") or {}).get("radius")
+    if not result.subject.get("traits", {}).get("search") or result.subject.get("rule") != "abstain" or radius is None:
+        return []
+    rows = result.curves.get("bounds")
+    if not rows:
+        says = "The bounds need an adaptive suite in L-inf, and a classifier with gradients."
+        return [Diagnostic("sandwich", "not run", says)]
+    eps, allowed = result.threat["eps"], slack(len(rows))
+    near, far = ({row["image"] for row in rows if row[name]} for name in ("near", "far"))
+    left = kept(result) & {row["image"] for row in rows}
+    low, high, n = len(far), len(near), len(rows)
+    says = (
+        f"Of {n} images the bare classifier keeps {low} within {eps_text(max(radius, eps - radius))} and {high} within "
+        f"{eps_text(radius)}; the defence keeps {len(left)} (RAR), which should lie between. {len(far - left)} of the "
+        f"{low} were lost, and {len(left - near)} are kept that are not among the {high}."
+    )
+    if radius >= eps:
+        says += (
+            " The search goes as far as the attack: with an exact search an answer that is given equals the clean one."
+        )
+    failing = {
+        "More are kept than the upper bound: the check's search is weaker than the attack on the bare classifier.": (
+            len(left) > high + allowed
+        ),
+        "Fewer are kept than the lower bound: the bare classifier was attacked too weakly, the check's search "
+        "overlooks answers that an attacker finds, or there is a fault.": len(left) < low - allowed,
+    }  # fmt: skip
+    return [checked("sandwich", not any(failing.values()), says, " ".join(why for why, bad in failing.items() if bad))]
 
 
 def inside(result: Result) -> Diagnostic:

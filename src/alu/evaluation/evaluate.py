@@ -18,6 +18,7 @@ from alu.errors import UsageError, check_choice
 from alu.evaluation.cascade import attack_block, blank_record, blank_result, open_folder
 from alu.evaluation.harmless import harmless_rows
 from alu.evaluation.probes import diagnose, observed_traits
+from alu.evaluation.refusal import rival
 from alu.evaluation.result import Answers, Result
 from alu.evaluation.subject import Subject, refuse_unnormalised
 from alu.evaluation.suite import BUDGETS, SUITES, Budget, Entry, Evaluation, Suite, other_networks, unmet
@@ -107,8 +108,8 @@ def evaluate(
     diagnostics
         Whether the evaluation also checks itself, and what harmless changes cost.
     bare
-        Whether a defence's classifier is also attacked without the defence; otherwise it is not known whether the
-        defence helps against an attacker who knows it.
+        Whether what a defence is compared with is attacked too: its classifier without the defence and, if it refuses,
+        refusal by confidence; otherwise it is not known whether the defence helps against an attacker who knows it.
     watch
         Called with (what is being done, how much is done, how much there is).
 
@@ -181,6 +182,9 @@ def run(
         if bare is not None:
             inner = None if folder is None else folder / "bare"
             result.bare = _attack_all(bare, inner, partial(watch, "Attacking the bare classifier"))
+        if bare is not None and (other := rival(evaluation)) is not None:
+            inner = None if folder is None else folder / "rival"
+            result.rival = _attack_all(other, inner, partial(watch, "Attacking refusal by confidence"))
         result.detection = subject.detector_facts()
         if diagnostics and evaluation.shard[0] == 0:
             if subject.defense is not None:

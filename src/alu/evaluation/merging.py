@@ -54,6 +54,7 @@ def _shared(result: Result) -> dict[str, Any]:
         "the number of shards": result.shard[1],
         "the attacks": [(record.name, record.settings) for record in result.attacks],
         "the attacks on the bare classifier": None if result.bare is None else _shared(result.bare),
+        "refusal by confidence": None if result.rival is None else _shared(result.rival),
     }
 
 
@@ -76,12 +77,16 @@ def _joined(results: list[Result]) -> Result:
         record.distance = [record.distance[row] for row in _sort(record.answers, position)]
     for example in whole.examples:
         example["image"] = position[example["image"]]
+    if bounds := whole.curves.get("bounds"):
+        moved = [{**row, "image": position[row["image"]]} for row in bounds]
+        whole.curves["bounds"] = sorted(moved, key=lambda row: row["image"])
     whole.unmet = list(dict.fromkeys(name for result in results for name in result.unmet))
     again = {item.id: item for item in from_outcomes(whole)}
     whole.diagnostics = [again.get(item.id, item) for item in whole.diagnostics]
     whole.provenance = _provenance([result.provenance for result in results])
-    if whole.bare is not None:
-        whole.bare = _joined([result.bare for result in results if result.bare is not None])
+    for name in ("bare", "rival"):
+        if getattr(whole, name) is not None:
+            setattr(whole, name, _joined([getattr(result, name) for result in results]))
     return whole
 
 

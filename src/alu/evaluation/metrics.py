@@ -69,8 +69,19 @@ def resisted(result: Result, knowledge: Collection[str] | None = None) -> Share:
 def robust_or_refused(result: Result, knowledge: Collection[str] | None = None) -> Share:
     """RAR: images answered correctly when clean, and answered wrongly under no attack. A refusal under attack does no
     harm; a refused clean image counts against the defence."""
+    return Share(len(kept(result, knowledge)), len(result.clean.images))
+
+
+def kept(result: Result, knowledge: Collection[str] | None = None) -> set[int]:
+    """The images that RAR counts."""
     before, after = outcomes(result.clean, result.labels), worst(result, knowledge)
-    return _share(before[image] == CORRECT and value != WRONG for image, value in after.items())
+    return {image for image, value in after.items() if before[image] == CORRECT and value != WRONG}
+
+
+def denial(result: Result) -> list[tuple[float, Share]]:
+    """How easily a refusing defence is silenced: for each radius, smallest first, the images that are right and
+    answered, and that no attack within it makes refused or wrong."""
+    return [(row["eps"], Share(row["right"], row["n"])) for row in result.curves.get("denial") or []]
 
 
 def coverage(result: Result) -> Share:

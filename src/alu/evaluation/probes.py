@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from alu.attacks import PGD, Attack, CWLinf, GradientAttack
-from alu.attacks.adaptive import Direct, Stealth, levels
+from alu.attacks.adaptive import Confident, Direct, Stealth, levels
 from alu.attacks.adaptive.view import Level, View
-from alu.attacks.goals import fooled, gradient_of, logits_of, margin
+from alu.attacks.goals import fooled, gradient_of, logits_of, margin, refuses_by_search
 from alu.errors import AluError
 from alu.evaluation.diagnostics import checked, from_curves, from_outcomes
 from alu.evaluation.result import Diagnostic, Result
@@ -62,7 +62,7 @@ def diagnose(evaluation: Evaluation, result: Result, watch: Watch = silent) -> N
     except AluError as error:
         items += [Diagnostic(id, "not run", str(error)) for id in NEED_GRADIENTS]
     else:
-        result.curves = curves
+        result.curves |= curves
         items += from_curves(curves, threat.norm)
         watch(STAGE, 3, 4)
         attacked = torch.tensor([row["broken"] for row in curves["probed"]], dtype=torch.bool, device=images.device)
@@ -304,6 +304,8 @@ def curve_attack(subject: Subject, threat: ThreatModel, eps: float, steps: int, 
     if subject.defense is None:
         return CWLinf(**settings)
     first = levels(subject.defense)[:1]
+    if refuses_by_search(subject.defense):  # each score costs a search, and confidence needs none
+        return Confident(levels=first, targets=1, **settings)
     if subject.defense.rule == "abstain":  # a flagged image is rejected, so the attack must avoid the detector
         return Stealth(levels=first, weights=(), **settings)
     return Direct(levels=first, **settings)

@@ -17,6 +17,8 @@ STATUSES = ("failed", "not run", "passed")
 """What can come of a diagnostic, the worst first."""
 STORED = {"answers": "judged", "status": "verdict"}
 """Names in files of fields that have another name in code."""
+IF_ANY = ("rival", "left_out")
+"""Fields that files only have where there is something to say."""
 
 
 @dataclass
@@ -109,6 +111,8 @@ class Result:
         Commit, versions, processor and seed.
     unmet
         Attacks that the subject's traits require and that did not run: the result is then incomplete.
+    left_out
+        Attacks of the suite that could only repeat others on this subject, and why.
     diagnostics, curves
         What the evaluation checked about itself, and accuracy against eps, steps and restarts.
     detection, examples
@@ -117,6 +121,8 @@ class Result:
         [i, n]: the i-th of n parts, counted from 0.
     bare
         Of a defence: the result of its classifier without the defence, on the same images.
+    rival
+        Of a defence that refuses: the result of refusal by confidence, which answers as many of the clean images.
 
     Examples
     --------
@@ -143,6 +149,8 @@ class Result:
     examples: list[dict[str, Any]] = field(default_factory=list)
     shard: list[int] = field(default_factory=lambda: [0, 1])
     bare: Result | None = None
+    rival: Result | None = None
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
@@ -163,6 +171,15 @@ class Result:
         for record, further in zip(self.attacks, other.attacks, strict=True):
             record.extend(further, offset)
         self.examples += [{**example, "image": offset + example["image"]} for example in other.examples]
+        if other.curves.get("denial"):
+            rows = self.curves.get("denial") or [{**row, "right": 0, "n": 0} for row in other.curves["denial"]]
+            pairs = zip(rows, other.curves["denial"], strict=True)
+            self.curves["denial"] = [
+                {**row, **{key: row[key] + more[key] for key in ("right", "n")}} for row, more in pairs
+            ]
+        if other.curves.get("bounds"):
+            moved = [{**row, "image": offset + row["image"]} for row in other.curves["bounds"]]
+            self.curves["bounds"] = [*self.curves.get("bounds", []), *moved]
 
     @property
     def clean_accuracy(self) -> float:
@@ -237,7 +254,8 @@ class Result:
 def to_plain(value: Any) -> Any:
     """Results and records as dicts, with the names that files have."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {STORED.get(item.name, item.name): to_plain(getattr(value, item.name)) for item in fields(value)}
+        named = {item.name: getattr(value, item.name) for item in fields(value)}
+        return {STORED.get(name, name): to_plain(one) for name, one in named.items() if one or name not in IF_ANY}
     return [to_plain(item) for item in value] if isinstance(value, list) else value
 
 
@@ -248,8 +266,9 @@ def from_plain(plain: dict[str, Any]) -> Result:
     records = map(_renamed, plain["attacks"])
     plain["attacks"] = [AttackRecord(**{**record, "answers": Answers(**record["answers"])}) for record in records]
     plain["diagnostics"] = [Diagnostic(**_renamed(item)) for item in plain["diagnostics"]]
-    if plain.get("bare") is not None:  # results of older versions have none
-        plain["bare"] = from_plain(plain["bare"])
+    for name in ("bare", "rival"):
+        if plain.get(name) is not None:  # results of older versions have none
+            plain[name] = from_plain(plain[name])
     return Result(**plain)
 
 

@@ -145,8 +145,7 @@ class Subject:
             return {}
         facts: dict[str, Any] = {"name": type(detector).__name__, "false_alarm": detector.false_alarm}
         facts["calibration_images"] = len(detector.scores_)
-        if detector.scores_.numel():
-            facts["threshold"] = round(float(detector.threshold_), 6)
+        facts["threshold"] = round(float(detector.threshold_), 6)
         return {"detector": facts}
 
     @torch.no_grad()

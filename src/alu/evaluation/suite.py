@@ -19,7 +19,7 @@ from alu.attacks.adaptive.base import DRAWS
 from alu.attacks.adaptive.transfer import OnAnother
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.autoattack import DLR_CLASSES
-from alu.attacks.goals import Model
+from alu.attacks.goals import Model, refuses_by_search
 from alu.data.dataset import Dataset
 from alu.defense import Defense
 from alu.evaluation.subject import Subject
@@ -42,14 +42,29 @@ OBLIGATIONS: dict[str, tuple[str, Callable[[Traits], bool]]] = {
     "white-box": ("gradient attack on the deployed output", lambda traits: True),
     "detector": ("attack that aims at the detector", lambda traits: traits.detector),
     "search": ("attack that aims at the search around the image", lambda traits: traits.search),
+    "unrolled": ("gradient through the search around the image", lambda traits: traits.search),
+    "stall": ("attack that makes the search around the image stall", lambda traits: traits.search),
+    "confident": ("attack that raises the confidence of a wrong answer", lambda traits: traits.search),
     "steps": ("attack that follows the purifier's steps", lambda traits: traits.iterative),
-    "no-gradient": ("attack without gradients", lambda traits: traits.gradient != "exact"),
-    "transfer": ("transfer attack from simpler or other models", lambda traits: traits.gradient != "exact"),
+    # The steps of a search have no gradient, so that an attacker who follows one may be misled.
+    "no-gradient": ("attack without gradients", lambda traits: traits.gradient != "exact" or traits.search),
+    "transfer": (
+        "transfer attack from simpler or other models",
+        lambda traits: traits.gradient != "exact" or traits.search,
+    ),
     "draws": ("gradients averaged over random draws", lambda traits: traits.stochastic),
     # No attack can meet this one.
     "batch": ("answer that is independent of the other images in its batch", lambda traits: traits.batch_dependent),
 }
 """What is required, as half-sentences after "no", and the traits that require it."""
+
+LEFT_OUT = {
+    "surrogate": "there is no purifier, so that they repeat the attacks on the classifier",
+    "decoy, boost, pattern, trajectory": "they aim at what a purifier changes, and there is none",
+    "soft": "it smooths the switch between Δ and Π; straight-through and stall follow the same score",
+    "stealth": "with budget quick straight-through, which follows the same score for each class, stands for it",
+}
+"""Attacks that make no sense on a defence that refuses by a search, and why; the last one only with budget "quick"."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +105,21 @@ class Evaluation:
     bare: Evaluation | None = None
     """Of a defence: its classifier without it, under the same conditions."""
 
+    only: tuple[str, ...] = ()
+    """The names of the attacks to run; empty for all."""
+
     @cached_property
     def attacks(self) -> tuple[Entry, ...]:
         """All attacks in the order in which they are run."""
-        return (*entries(self), *self.extra)
+        return (*(entry for entry in entries(self) if not self.only or entry.name in self.only), *self.extra)
+
+    @property
+    def left_out(self) -> list[str]:
+        """Attacks that could only repeat others on this subject, each with the reason, as sentences."""
+        if self.only or not refuses_by_search(self.subject.defense):
+            return []
+        known = {"oblivious": 0, "paper": 1, "adaptive": 4 if self.budget == "quick" else 3}[self.suite]
+        return [f"{names}: {why}." for names, why in list(LEFT_OUT.items())[:known]]
 
     @property
     def steps(self) -> int:
@@ -157,10 +183,11 @@ def entries(evaluation: Evaluation) -> list[Entry]:
         chosen = _on_model(evaluation)
     else:
         chosen = _oblivious(evaluation)
-        if suite != "oblivious":
+        searches = refuses_by_search(subject.defense)
+        if suite != "oblivious" and not searches:
             chosen += _surrogate(evaluation)
         if suite == "adaptive":
-            chosen += _adaptive(evaluation, subject.defense)
+            chosen += (_on_search if searches else _adaptive)(evaluation, subject.defense)
     if subject.traits.stochastic and suite == "adaptive":
         attack = BPDAEOT(draws=10, steps=evaluation.steps, loss="margin", **evaluation.common)
         chosen.append(Entry("bpda-eot", "adaptive", "BPDA averaged over 10 draws", attack, meets=("draws",)))
@@ -210,29 +237,15 @@ def _adaptive(evaluation: Evaluation, defense: Defense) -> list[Entry]:
     raising = ("detector",) if defense.rule == "alu" else ()
     purifier = defense.purifier
     following = ("steps",) if hasattr(purifier, "trajectory") or hasattr(purifier, "steps") else ()
-    # Declared or observed: the gradient of a random answer is a mean.
-    draws = DRAWS[evaluation.budget] if evaluation.subject.traits.stochastic else None
-    same: dict[str, Any] = {"steps": evaluation.steps, "budget": evaluation.budget, "draws": draws, **evaluation.common}
-    guides: dict[str, Any] = {"guides": evaluation.images[:GUIDES], "guide_labels": evaluation.labels[:GUIDES]}
+    same, guides = _same(evaluation), _guides(evaluation)
     transfer = informed.Transfer(others=evaluation.other_networks, **same)
-
-    def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
-        return Entry(name, "adaptive", about, attack, meets=meets)
-
-    refusing = [entry("confident", informed.Confident(**same), "a wrong class with high confidence")]
-    around = [
-        entry(
-            "straight-through", informed.StraightThrough(**same), "a wrong class at the worst neighbour too", "search"
-        ),
-        entry("unrolled search", informed.UnrolledSearch(**same), "the gradient through the search", "search"),
-        entry("stall", informed.Stall(**same), "a point where the search makes no progress", "search"),
-    ]
+    entry, confident = _informed, informed.Confident(**same)
+    refusing = [entry("confident", confident, "a wrong class with high confidence", "confident", "detector")]
     return [
         entry("decoy", informed.Decoy(**same), "writes a wrong label into the picture", *raising),
         entry("boost", informed.Boost(**same), "raises the true logit", *raising),
         entry("direct", informed.Direct(**same), "margin PGD on the deployed output", "white-box"),
         *(refusing if defense.rule_.rejects else ()),
-        *(around if defense.traits.search else ()),
         entry("pattern", informed.Pattern(**same), "raises another logit without lowering the true one"),
         entry("trajectory", informed.Trajectory(**same), "follows the purifier's steps", *following),
         entry("stealth", informed.Stealth(**same), "fools the purified answer under the threshold", "detector"),
@@ -241,6 +254,44 @@ def _adaptive(evaluation: Evaluation, defense: Defense) -> list[Entry]:
         entry("transfer", transfer, "images of simpler and other models, at several strengths", "transfer"),
         entry("query", informed.Query(**same), "Square and a hard-label search", "no-gradient"),
     ]
+
+
+def _on_search(evaluation: Evaluation, defense: Defense) -> list[Entry]:
+    """Everything that knows a defence which refuses by a search: the strongest first, those without gradients last."""
+    same, entry, quick = _same(evaluation), _informed, evaluation.budget == "quick"
+    sources = f"images of the classifier and of {len(evaluation.other_networks)} other networks, at several strengths"
+    weaker: dict[str, Any] = {"shares": (0.5, 1.0)} if quick else {}
+    transfer = informed.Transfer(others=evaluation.other_networks, **weaker, **same)
+    query = informed.Query(starts=evaluation.images[:GUIDES], **same)
+    beyond, through = informed.StraightThrough(**same), informed.UnrolledSearch(**same)
+    stealth = entry("stealth", informed.Stealth(**same), "any wrong class under the threshold", "detector")
+    return [
+        entry("direct", informed.Direct(**same), "margin PGD on the deployed output", "white-box"),
+        entry("confident", informed.Confident(**same), "a wrong class with high confidence", "confident"),
+        entry("straight-through", beyond, "a wrong class at the worst neighbour too", "search", "detector"),
+        entry("stall", informed.Stall(**same), "a point where the search makes no progress", "stall"),
+        entry("unrolled search", through, "the gradient through the search", "unrolled"),
+        entry("match", informed.Match(**_guides(evaluation), **same), "looks like a clean image of another class"),
+        *([] if quick else [stealth]),
+        entry("transfer", transfer, sources, "transfer"),
+        entry("query", query, "Square and a hard-label search; a refusal is a failure", "no-gradient"),
+    ]
+
+
+def _informed(name: str, attack: Attack, about: str, *meets: str) -> Entry:
+    return Entry(name, "adaptive", about, attack, meets=meets)
+
+
+def _same(evaluation: Evaluation) -> dict[str, Any]:
+    """The settings that all attacks that know the defence share."""
+    # Declared or observed: the gradient of a random answer is a mean.
+    draws = DRAWS[evaluation.budget] if evaluation.subject.traits.stochastic else None
+    return {"steps": evaluation.steps, "budget": evaluation.budget, "draws": draws, **evaluation.common}
+
+
+def _guides(evaluation: Evaluation) -> dict[str, Any]:
+    """Clean images to imitate."""
+    return {"guides": evaluation.images[:GUIDES], "guide_labels": evaluation.labels[:GUIDES]}
 
 
 def _on_model(evaluation: Evaluation) -> list[Entry]:
@@ -273,18 +324,27 @@ def _on_model(evaluation: Evaluation) -> list[Entry]:
 
 
 def other_networks(subject: Subject, dataset: Dataset) -> tuple[nn.Module, ...]:
-    """A bundled classifier for the same classes and image size that is not the one under attack, where there is one."""
+    """A bundled classifier for the same classes and image size that is not the one under attack, where there is one;
+    after it, for a defence that refuses by a search, all others."""
     own = weight_hash(subject.classifier) if isinstance(subject.classifier, nn.Module) else ""
-    for name in models.names("classifier"):
-        card = models.card(name)
-        if card.sha256 != own and card.classes == dataset.classes and _transfers(card, max(dataset.shape[1:])):
-            return (models.load(name).to(subject.device),)
-    return ()
+    cards = {name: models.card(name) for name in models.names("classifier")}
+    size = max(dataset.shape[1:])
+    fit = [name for name, card in cards.items() if card.sha256 != own and card.classes == dataset.classes]
+    first = [name for name in fit if _transfers(cards[name], size)]
+    # The classifier behind a search is a robust one, and images of a robust network transfer to it.
+    robust = [name for name in fit if name not in first and _reads(cards[name], size)]
+    chosen = [*first, *robust] if refuses_by_search(subject.defense) else first[:1]
+    return tuple(models.load(name).to(subject.device) for name in chosen)
 
 
 def _transfers(card: Card, size: int) -> bool:
-    """Whether adversarial images of a network can be expected to transfer: it reads images of this size by itself, as
-    its clean accuracy on them shows, and was not trained to withstand attacks, as its robust accuracy shows."""
-    reads = any(card.figures.get(figure) for figure in ("clean accuracy", "clean accuracy on bare images"))
+    """Whether adversarial images of a network can be expected to transfer to most others: it reads images of this size,
+    and was not trained to withstand attacks, as its robust accuracy shows."""
     robust = card.figures.get("PGD-20, 8/255", {}).get("percent", 100.0)
-    return bool(reads and robust < NOT_ROBUST and card.architecture.get("size", 32) == size)
+    return _reads(card, size) and robust < NOT_ROBUST
+
+
+def _reads(card: Card, size: int) -> bool:
+    """Whether a network reads images of this size by itself, as its clean accuracy on them shows."""
+    reads = any(card.figures.get(figure) for figure in ("clean accuracy", "clean accuracy on bare images"))
+    return bool(reads and card.architecture.get("size", 32) == size)

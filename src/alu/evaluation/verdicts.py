@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alu.evaluation import metrics
+from alu.evaluation.beside import SIGNIFICANT, Number, beside_confidence, beside_parts, in_words
 from alu.stats import Share, sign_test
 
 if TYPE_CHECKING:
     from alu.evaluation.result import Answers, AttackRecord, Result
 
-SIGNIFICANT = 0.05
-"""Below this p-value two figures differ."""
 WHO = {
     "adaptive": "Against an attacker who knows it",
     "surrogate": "Against an attacker who knows the classifier and the purifier's networks",
@@ -28,8 +27,6 @@ WHAT = {
     "harms": "this defence makes things worse",
     "unclear": "this defence cannot be told apart from no defence",
 }
-Number = tuple[str, float, str]
-"""Name, value and text of a figure in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +75,8 @@ def _verdict(result: Result, level: str) -> Verdict:
     right = {image for image, value in by_image.items() if value == metrics.CORRECT}
     every = (result.clean, *(record.answers for record in result.attacks))
     rejects = result.subject.get("rule") == "abstain" or any(not all(answers.accepted) for answers in every)
-    clean = metrics.outcomes(result.clean, result.labels)
     # A rejected image is a loss if it is clean, and kept if it is attacked.
-    kept = {image for image, value in by_image.items() if value != metrics.WRONG and clean[image] == metrics.CORRECT}
-    kept = kept if rejects else right
+    kept = metrics.kept(result, names) if rejects else right
     bare, n = _bare_kept(result, level), len(by_image)
     only_defended, only_bare = len(kept - bare), len(bare - kept)
     p = sign_test(only_defended, only_bare)
@@ -153,7 +148,7 @@ def sentence_parts(verdict: Verdict) -> list[str | Number]:
 
 def sentence(verdict: Verdict) -> str:
     """A verdict in words."""
-    return "".join(part if isinstance(part, str) else part[2] for part in sentence_parts(verdict))
+    return in_words(sentence_parts(verdict))
 
 
 def unknown(result: Result) -> list[str]:
@@ -166,7 +161,12 @@ def unknown(result: Result) -> list[str]:
 
 def sentences(result: Result) -> list[str]:
     """All verdicts in words."""
-    return [*unknown(result), *map(sentence, verdicts(result))]
+    beside = beside_confidence(result)
+    return [
+        *unknown(result),
+        *map(sentence, verdicts(result)),
+        *([] if beside is None else [in_words(beside_parts(beside))]),
+    ]
 
 
 def text(result: Result) -> str:
@@ -179,6 +179,7 @@ def text(result: Result) -> str:
         verdict[0] = f"{', '.join(short)}: {verdict[0]}"
     head = "attack (knowledge)                    images  broken  paper protocol: correct    flagged"
     attacks = [head, *(_attack(result, record) for record in result.attacks)]
+    attacks += [f"left out: {line}" for line in result.left_out]
     origin = result.provenance
     return "\n".join([
         *verdict, headline(result), "", *_accuracies(result), "", *attacks, "", *_diagnostics(result),
@@ -238,10 +239,21 @@ def _accuracies(result: Result) -> list[str]:
     if any(not accepted for accepted in result.clean.accepted) or resisted.count != robust.count:
         lines += [
             f"robust or refused (RAR)   {metrics.robust_or_refused(result)}   correct clean, never wrong under attack",
-            f"answered when clean       {metrics.coverage(result)}   of these correct: "
-            f"{metrics.right_when_answered(result) or 'none'}",
+            _answered(result, "answered when clean"),
             f"resisted                  {resisted}   correct or rejected, clean images too",
         ]
+    if result.rival is not None:
+        attacks = ", ".join(record.name for record in result.rival.attacks if not record.failed)
+        lines += [
+            f"refusal by confidence     {metrics.robust_or_refused(result.rival)}   RAR of its own under {attacks}",
+            _answered(result.rival, "  answered when clean"),
+        ]
+    if curve := metrics.denial(result):
+        norm = result.threat["norm"]
+        radii = ", ".join(f"{100 * share.value:.1f} % at {eps_text(eps, norm)}" for eps, share in curve)
+        lines.append(
+            f"never silenced            {radii} (n = {curve[0][1].n}): correct, and never refused or wrong within"
+        )
     means = metrics.over_draws(result)
     if means is not None:
         clean, attacked = (f"{100 * mean:.1f} %" for mean in means)
@@ -250,6 +262,11 @@ def _accuracies(result: Result) -> list[str]:
             f"mean over draws           clean {clean}, robust at most {attacked}; figures above: the worst of ten draws"
         )
     return lines + _harmless(result)
+
+
+def _answered(result: Result, name: str) -> str:
+    """Coverage, and how many of the answers given are correct."""
+    return f"{name:25} {metrics.coverage(result)}   of these correct: {metrics.right_when_answered(result) or 'none'}"
 
 
 def _harmless(result: Result) -> list[str]:

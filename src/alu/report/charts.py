@@ -98,7 +98,8 @@ def histogram(
     """Shares of scores in bins, one outline per group, with the threshold as a line; `other` is a second one, named."""
     values = sorted(value for group in groups for value in group.values)
     # A few huge scores would squeeze all others into one bin: the last bin holds what lies beyond it.
-    top = max(values[int(0.98 * (len(values) - 1))], *([] if threshold is None else [1.25 * threshold]))
+    room = [] if threshold is None else [threshold + 0.25 * abs(threshold)]  # scores of some detectors are negative
+    top = max([values[int(0.98 * (len(values) - 1))], *room])
     x = linear(min(0.0, values[0]), top or 1.0, 6)
     counts = {group.name: _counts(group.values, x, bins) for group in groups}
     peak = max(max(counts[group.name]) / len(group.values) for group in groups)

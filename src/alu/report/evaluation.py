@@ -9,6 +9,7 @@ from typing import Any
 
 from alu.errors import UsageError
 from alu.evaluation import metrics
+from alu.evaluation.beside import beside_confidence, beside_parts
 from alu.evaluation.result import STATUSES, AttackRecord, Result
 from alu.evaluation.verdicts import bare_share, sentence_parts, stamps, title, unknown, verdicts
 from alu.report import evaluation_charts as charts
@@ -16,6 +17,7 @@ from alu.report import evaluation_tables as tables
 from alu.report import page
 from alu.report.charts import bars
 from alu.report.page import FEWEST, Figure, count, number, share
+from alu.report.refusal import refusal
 from alu.stats import Share
 
 Context = dict[str, Any]
@@ -73,6 +75,7 @@ def chapter(index: int, result: Result, numbered: bool) -> Context:
         "findings": findings(f"{key}/findings", result),
         "summary": tables.summary(key, result),
         "attacks": tables.attacks(key, result),
+        "refusal": refusal(f"{key}/refusal", result),
         "bare": bare(f"{key}/bare", result),
         "harmless": harmless(f"{key}/harmless", result),
         "detector": detector(key, result),
@@ -94,6 +97,10 @@ def verdict(key: str, result: Result) -> list[Context]:
             for part in sentence_parts(one)
         ]
         rows.append({"kind": one.verdict, "parts": parts})
+    if (beside := beside_confidence(result)) is not None:
+        words = beside_parts(beside)
+        figures = [part if isinstance(part, str) else Figure(f"{key}/beside/{part[0]}", *part[1:]) for part in words]
+        rows.append({"kind": beside.verdict, "parts": figures})
     return rows
 
 
@@ -262,6 +269,9 @@ def origin(result: Result) -> dict[str, str]:
     if result.bare is not None:
         seconds = sum(record.seconds for record in result.bare.attacks)
         facts["seconds attacking the bare classifier"] = round(seconds, 1)
+    if result.rival is not None:
+        seconds = sum(record.seconds for record in result.rival.attacks)
+        facts["seconds attacking refusal by confidence"] = round(seconds, 1)
     return {
         name: json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
         for name, value in (facts | result.subject).items()

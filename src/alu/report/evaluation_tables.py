@@ -103,6 +103,9 @@ def attacks(key: str, result: Result) -> Table:
     ]  # fmt: skip
     groups = [("", 1), ("the defence", 5 + steady), ("correct on the same images", 3), ("cost", 3)]
     rows = _attack_rows(result.attacks, lambda at, record: _attack(f"{key}/attack/{at}", result, record, steady))
+    for line in result.left_out:
+        name, _, why = line.partition(": ")
+        rows.append(Row(name, strong=True, remark=f"Left out: {why}"))
     return Table(columns, rows, groups, dense=True, levels=levels(result))
 
 

@@ -4,6 +4,7 @@ from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.boost import Boost
 from alu.attacks.adaptive.confident import Confident, TargetedAttack
 from alu.attacks.adaptive.decoy import Decoy
+from alu.attacks.adaptive.denial import Denial
 from alu.attacks.adaptive.direct import Direct
 from alu.attacks.adaptive.match import Match
 from alu.attacks.adaptive.pattern import Pattern, case_three
@@ -18,7 +19,7 @@ from alu.attacks.adaptive.unrolled_search import UnrolledSearch
 from alu.attacks.adaptive.view import Level, levels, twin
 
 __all__ = [
-    "AdaptiveAttack", "Boost", "Confident", "Decoy", "Direct", "Level", "Match", "Pattern", "Query", "Soft",
-    "SoftOutput", "Stall", "Stealth", "StraightThrough", "TargetedAttack", "Trajectory", "Transfer", "UnrolledSearch",
-    "case_three", "levels", "twin",
+    "AdaptiveAttack", "Boost", "Confident", "Decoy", "Denial", "Direct", "Level", "Match", "Pattern", "Query",
+    "Soft", "SoftOutput", "Stall", "Stealth", "StraightThrough", "TargetedAttack", "Trajectory", "Transfer",
+    "UnrolledSearch", "case_three", "levels", "twin",
 ]  # fmt: skip

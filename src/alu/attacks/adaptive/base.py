@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Unpack
 
-import torch
 from torch import Tensor
 
 from alu.attacks.adaptive.view import Budget, GoalMaker, Level, View, levels, require_evidence
 from alu.attacks.base import LEFT_OUT, Attack, Common
-from alu.attacks.copies import RESUBMISSIONS, draws_of
-from alu.attacks.goals import Goal, fooled
+from alu.attacks.goals import Goal, ever_fooled, fooled, refuses_by_search
 from alu.attacks.gradient import GradientAttack
 from alu.errors import NoGradientError, check_choice
 
@@ -114,7 +112,7 @@ class AdaptiveAttack(Attack):
         """Whether the deployed answer is wrong [N]; for a random defence, whether any of several draws is."""
         if self.averaged == 1:
             return fooled(model, images, labels)
-        return torch.stack([fooled(drawn, images, labels) for drawn in draws_of(model, RESUBMISSIONS)]).any(0)
+        return ever_fooled(model, images, labels)
 
     def chosen_levels(self, defense: Any) -> list[Level]:
         """The gradients to try on this defence."""
@@ -157,3 +155,9 @@ class ViewGoal(Goal):
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level) -> None:
         super().__init__(defense, labels)
         self.view = View(defense, level)
+
+    def reached(self, images: Tensor) -> Tensor:
+        """Whether the deployed answer is accepted and wrong [N]; where random searches refuse, that of any draw."""
+        if refuses_by_search(self.model) and self.view.defense.traits.stochastic:
+            return ever_fooled(self.model, images, self.labels)
+        return super().reached(images)

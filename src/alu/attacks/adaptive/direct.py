@@ -18,9 +18,10 @@ class Deployed(ViewGoal):
 
     def loss(self, images: Tensor) -> Tensor:
         """The margin."""
-        evidence = self.view.evidence(images)
-        flagged = self.view.excess(evidence).detach() > 0
-        return margin(self.view.twin.rule_.logits(evidence, flagged), self.labels)
+        evidence, rule = self.view.evidence(images), self.view.twin.rule_
+        if not rule.uses_flags:
+            return margin(evidence.post_logits, self.labels)
+        return margin(rule.logits(evidence, self.view.excess(evidence).detach() > 0), self.labels)
 
 
 class Direct(AdaptiveAttack):

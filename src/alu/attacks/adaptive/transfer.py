@@ -11,7 +11,7 @@ from alu.attacks.adaptive.base import AdaptiveAttack
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.autoattack import AutoAttack
 from alu.attacks.base import Attack
-from alu.attacks.goals import Model, fooled
+from alu.attacks.goals import Model, fooled, refuses_by_search
 from alu.attacks.gradient import MIM, PGD
 
 
@@ -74,14 +74,17 @@ class Transfer(AdaptiveAttack):
         self.others, self.shares = tuple(others), tuple(shares)
 
     def sources(self, defense: Any) -> list[Model]:
-        """The models that are attacked."""
-        return [defense.logits, smoothly_purified(defense), *self.others]
+        """The models that are attacked; a defence that refuses by a search has no purifier."""
+        purified = [] if refuses_by_search(defense) else [smoothly_purified(defense)]
+        return [defense.logits, *purified, *self.others]
 
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Every source at every strength, the full strength first."""
+        # An image that stops where it first succeeds lies next to another answer, which a search finds.
+        stops = (False,) if refuses_by_search(defense) else (False, True)
         for source in self.sources(defense):
             for settings in self._strengths():
-                for stop in (False, True):
+                for stop in stops:
                     yield OnAnother(source, PGD(steps=self.steps, stop_when_fooled=stop, **settings))
                 if self.budget != "quick":
                     yield OnAnother(source, MIM(steps=self.steps, **settings))

@@ -128,10 +128,15 @@ class View:
         return above
 
     def threshold_size(self, evidence: Evidence) -> Tensor:
-        """The absolute value of the threshold [N], the unit in which an excess is small or large; 1 without one."""
+        """The absolute value of the threshold [N], the unit in which an excess is small or large; 1 without one.
+
+        The score of a search is a margin, and its threshold 0: there the spread of the logits is the unit.
+        """
         detector = self.twin.detector
         if not self.has_threshold:
             return torch.ones(len(evidence), device=evidence.images.device)
+        if detector.traits.search:
+            return evidence.post_logits.detach().std(1).clamp_min(1e-6)
         limits: Tensor = detector.thresholds(evidence).abs().clamp_min(1e-6).to(evidence.images)
         return limits
 

@@ -1,0 +1,36 @@
+"""Denial: on a linear classifier it is known which pictures can be silenced."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import alu
+from alu.attacks.adaptive import Denial
+from alu.attacks.adaptive.denial import denied
+from alu.detectors import Confidence, Neighbourhood
+from tests.linear import Linear, linear_data
+
+RADIUS = 2
+
+
+@pytest.mark.parametrize("eps", [1, 2, 4])
+@pytest.mark.parametrize("budget", ["quick", "standard"])
+def test_whatever_has_another_answer_within_eps_and_radius_can_be_silenced(eps: int, budget: str) -> None:
+    data = linear_data(60)
+    defense = alu.Defense(Linear(), detector=Neighbourhood(RADIUS / 255), rule="abstain")
+    attack = Denial(eps=eps / 255, steps=20, budget=budget)  # type: ignore[arg-type]
+    attacked = attack(defense, data.images, data.labels)
+    assert bool(attack.threat.contains(attacked, data.images).all())
+    left = ~denied(defense, attacked, data.labels)
+    assert torch.equal(left, data.right & (data.distance > eps + RADIUS))
+
+
+def test_a_defence_without_a_search_is_silenced_by_its_score() -> None:
+    data, eps = linear_data(), 2
+    defense = alu.Defense(Linear(), detector=Confidence(false_alarm=0.25), rule="abstain").calibrate(data.images)
+    refused = float(data.distance[~defense.decide(data.images).accepted].max())
+    attacked = Denial(eps=eps / 255, steps=20, budget="quick")(defense, data.images, data.labels)
+    left = ~denied(defense, attacked, data.labels)
+    exact = data.right & (data.distance > refused + eps)
+    assert int((left != exact).sum()) <= 2, "the threshold is one of the scores, and rounding may pass it"

@@ -96,6 +96,16 @@ def test_an_image_has_its_own_draws() -> None:
     assert not torch.equal(one, Smoothed(Toy(), sigma=0.3, seed=1).certify(images, n=200).radii)
 
 
+def test_how_many_copies_are_classified_together_changes_nothing() -> None:
+    # One pixel: there torch's numbers depend on how many are drawn at once.
+    images = torch.linspace(0.3, 0.7, 5).view(-1, 1, 1, 1)
+    smoothed = Smoothed(Coin(0.75), sigma=0.25)
+    one, other, default = (smoothed.certify(images, n=700, batch_size=size).radii for size in (7, 500, None))
+    assert torch.equal(one, other)
+    assert torch.equal(one, default)
+    assert float(one.max()) > 0
+
+
 def test_as_a_module_it_is_the_mean_probability() -> None:
     model, images = Toy(), toy_images(3)
     mean = Smoothed(model, sigma=1e-6, draws=4)(images)

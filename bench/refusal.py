@@ -91,7 +91,12 @@ def check(images: Tensor, rounds: int) -> dict[str, Any]:
             rounds,
         )
     backward = ratios["forward and backward"] - 1
-    found: dict[str, Any] = {"answered": int(accepted.sum()), "images": len(images), "backward_to_forward": backward}
+    found: dict[str, Any] = {
+        "images": len(images),
+        "images_answered": int(accepted.sum()),
+        "batch": BATCH,
+        "backward_to_forward": backward,
+    }
     for name, part in batches.items():
         counted = passes(defense, part)
         equivalents = [forwards + backward * backwards for forwards, backwards in counted]

@@ -186,7 +186,7 @@ class Smoothed(nn.Module):
         for start in range(0, count, drawn):
             many = min(drawn, count - start)
             noise = torch.empty((many, *image.shape)).normal_(generator=stream).to(image)
-            for part in noise.split(batch_size):
+            for part in torch.split(noise, batch_size):
                 logits = self._logits(image[None] + self.sigma * part)
                 one = torch.bincount(logits.argmax(1).cpu(), minlength=logits.shape[1])
                 votes = one if votes is None else votes + one

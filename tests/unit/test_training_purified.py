@@ -101,9 +101,13 @@ def test_noise_denoising_by_hand() -> None:
     assert float(parts["accuracy"]) == 1.0
     plain = (entropy(10 * (0.69 - 0.5)) + entropy(10 * (0.5 - 0.29))) / 2
     assert float(loss.detach()) == pytest.approx(plain + 100 * 1e-4, rel=1e-4)
-    (gradient,) = torch.autograd.grad(loss, model.amount)
-    assert float(gradient) != 0.0
     assert objective.classifier.gain.grad is None
+    given.done = 0.24
+    loss, parts = objective.loss(model, given)
+    assert float(loss.detach()) == pytest.approx(100 * 1e-4, rel=1e-3), "first the squared error alone"
+    (gradient,) = torch.autograd.grad(loss, model.amount)
+    assert float(gradient) == pytest.approx(100 * 2 * 0.01, rel=1e-3)
+    assert float(parts["accuracy"]) == 1.0
 
 
 def test_noise_denoising_is_consistency_behind_the_denoiser() -> None:

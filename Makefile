@@ -41,6 +41,7 @@ bench: setup
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/attacks.py
 	$(BIN)/python bench/training.py
+	$(BIN)/python bench/refusal.py
 
 clean:
 	rm -rf $(VENV) demo docs/_build

@@ -22,12 +22,15 @@ from alu.defense import batched_logits
 from alu.errors import AluError, UsageError
 from alu.models import Card
 from alu.models.asymmetric import Asymmetric
+from alu.models.denoised import Denoised
 from alu.progress import at_once
 from alu.provenance import provenance
 from alu.purifiers import PCA, InnerVAE, LatentVAE, Purifier, UNet
+from alu.rng import generator
 from alu.stats import Share
 from alu.storage import explained, read_json, read_tensors
 from alu.training.checkpoint import progress_of, total_steps
+from alu.training.objectives import Consistency
 from alu.training.recipes import Recipe, recipe
 
 SOURCE = "trained by the alu authors with the command above"
@@ -130,6 +133,37 @@ def denoiser(model: nn.Module, about: Measured) -> dict[str, Any]:
     }
 
 
+def noisy_accuracy(model: nn.Module, about: Measured, sigma: float) -> dict[str, Any]:
+    """Right answers under one draw of noise for each test image, which is not clipped."""
+    noise = torch.empty(about.test.images.shape).normal_(generator=generator(0, "published noise"))
+    right = _right(model, about.test.images + sigma * noise, about.test.labels)
+    return {f"accuracy under noise of {sigma:g}": about.figure(right)}
+
+
+def smoothing_classifier(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """As any classifier, and under the noise that it was trained on."""
+    return {**plain_classifier(model, about), **noisy_accuracy(model, about, _sigma(about.name))}
+
+
+def noise_denoiser(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """The clean classifier's accuracy on denoised images: clean, and under the noise; and under it alone."""
+    classifier, sigma = models.load(about.standard), _sigma(about.name)
+    plugged = Denoised(model, classifier)
+    clean = _right(plugged, about.test.images, about.test.labels)
+    both = {f"{about.standard} after denoising": plugged, f"{about.standard} alone": classifier}
+    found = {f"{about.standard} after denoising, clean": about.figure(clean)}
+    for name, one in both.items():
+        found |= {f"{name}, {what}": figure for what, figure in noisy_accuracy(one, about, sigma).items()}
+    return found
+
+
+def _sigma(name: str) -> float:
+    """The noise that a recipe trains on."""
+    objective = recipe(name).objective()
+    assert isinstance(objective, Consistency)
+    return objective.sigma
+
+
 def vae(model: nn.Module, about: Measured) -> dict[str, Any]:
     """Reconstruction error and, where the clean classifier is there, how many of its answers survive."""
     classifier = models.load(about.standard) if about.standard in models.names() else None
@@ -154,10 +188,14 @@ def measure_pca(model: nn.Module) -> dict[str, Any]:
 
 def measure_of(name: str, made: Recipe) -> Callable[[nn.Module, Measured], dict[str, Any]]:
     """How a bundled model is measured: by its task, and a classifier by how it was trained."""
+    if name.endswith("-denoiser"):
+        return noise_denoiser
     if made.task != "classifier":
         return {"vae": vae, "denoiser": denoiser}[made.task]
     if name.endswith(("-unified", "-asymmetric")):
         return through_vae
+    if "-smooth" in name:
+        return smoothing_classifier
     return robust_classifier if name == "cifar10-at" else plain_classifier
 
 

@@ -67,9 +67,9 @@ class Defense(nn.Module):
                 f"reference='reconstruction' compares with the purifier's output before any step, and "
                 f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
             )
-        if detector is not None and detector.traits.search and type(purifier) is not Identity:
+        if detector is not None and detector.around and type(purifier) is not Identity:
             raise UsageError(
-                f"{type(detector).__name__} searches around the picture itself and proves nothing about a purified "
+                f"{type(detector).__name__} looks around the picture itself and proves nothing about a purified "
                 "one. Leave the purifier out."
             )
         check_choice("gradient mode", grad_mode, GRAD_MODES)

@@ -44,11 +44,19 @@ def test_one_radius_stops_early_and_resumes(place: Path, tmp_path: Path) -> None
     assert "proofs.json was made with another" in other.sentence()
 
 
+def test_a_classifier_behind_a_denoiser(place: Path) -> None:
+    words = ("certify", "cifar10-standard", "--n", 2, "--samples", 60, "--first", 10, "--denoiser", "cifar10-vae")
+    done = alu(place, *words)
+    assert done.code == 0, done
+    assert "n = 2; half of the images needed at most 70 samples." in done.out
+
+
 BAD = {
     "sigma": (("--sigma", 0), "sigma above 0"),
     "radius": (("--samples", 50, "--radius", 9), "can prove a radius of at most 0.0"),
     "alpha": (("--alpha", 2), "alpha between 0 and 1"),
     "out": (("--out", "proofs.txt"), "certificates are written as .json"),
+    "denoiser": (("--denoiser", "cifar10-denoyser"), "There is no bundled model 'cifar10-denoyser'"),
     "not ours": (("--out", "notes.json"), "notes.json is already there and is not certificates of alu certify"),
 }
 

@@ -11,6 +11,7 @@ from alu import models
 from alu.paper import EXPERIMENTS, bpda, table1, table2, table3, threats
 from alu.paper.store import Adaptive, Reading, Results, ones, read
 from tests.conftest import ROOT
+from tests.paper.test_store import UNFINISHED
 
 GENERATED = [
     "README.md", "docs/claims.md", "docs/table2.svg", "docs/zoo.md", "results/paper.html",
@@ -44,7 +45,9 @@ def test_the_gallery_shows_every_picture_of_its_folder() -> None:
 
 
 def test_every_experiment_has_its_file_in_its_full_form() -> None:
-    assert {path.stem for path in FILES} == set(EXPERIMENTS)
+    there = {path.stem for path in FILES}
+    assert there <= set(EXPERIMENTS)
+    assert set(EXPERIMENTS) - there <= set(UNFINISHED)
     for path in FILES:
         kept = read(path)
         assert (kept["sizes"], kept["quick"], kept["seed"]) == (EXPERIMENTS[path.stem].form(), False, 0), path.name

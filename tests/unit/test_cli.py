@@ -20,8 +20,8 @@ PROMISED = {
         "--set", "--size", "--trust", "subject",
     ],
     "certify": [
-        "--alpha", "--data", "--device", "--first", "--help", "--n", "--out", "--radius", "--root", "--samples",
-        "--seed", "--sigma", "--size", "classifier",
+        "--alpha", "--data", "--denoiser", "--device", "--first", "--help", "--n", "--out", "--radius", "--root",
+        "--samples", "--seed", "--sigma", "--size", "classifier",
     ],
     "data": ["--help", "--root", "--show", "--size", "--split", "name"],
     "demo": ["--device", "--help", "--n", "--out", "--seed"],

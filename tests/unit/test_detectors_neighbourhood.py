@@ -10,10 +10,13 @@ from torch import Tensor, nn
 
 import alu
 from alu.attacks import fooled
+from alu.check import AluWarning
 from alu.detectors import Neighbourhood
 from alu.errors import NoGradientError, UsageError
+from alu.evaluation.evaluate import prepare
+from alu.threat import ThreatModel
 from tests.linear import RADII, Linear, linear_data
-from tests.toys import Toy, toy_images
+from tests.toys import Toy, toy_data, toy_images
 
 
 def check(model: Any, radius: float = 2 / 255, **settings: Any) -> alu.Defense:
@@ -163,3 +166,21 @@ class WithoutGradient(nn.Module):
 def test_bad_input_is_one_sentence(build: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         build()
+
+
+def test_a_radius_that_the_attacker_cannot_reach_is_doubted() -> None:
+    data = toy_data(8)
+
+    def prepared(detector: Any, model: Any, norm: Any, eps: float) -> None:
+        prepare(alu.Defense(model, detector=detector, rule="abstain"), data, threat=ThreatModel(norm, eps), bare=False)
+
+    words = "Neighbourhood looks 4/255 around each picture, .* by 2/255 at most: a radius of 1/255 promises as much"
+    with pytest.warns(AluWarning, match=words):
+        prepared(Neighbourhood(4 / 255), Toy(), "Linf", 2 / 255)
+    smoothed = alu.models.Smoothed(Toy(), sigma=0.25, draws=2)
+    certificate = alu.detectors.Certificate(0.1, n=100, n0=10)
+    with pytest.warns(AluWarning, match=r"Certificate looks 0\.1 around each picture, .* a radius of 0\.05 promises"):
+        prepared(certificate, smoothed, "L2", 0.1)
+    # Below eps, and where the attacker's ball is of another kind, there is nothing to say.
+    prepared(Neighbourhood(4 / 255), Toy(), "Linf", 8 / 255)
+    prepared(Neighbourhood(4 / 255), Toy(), "L2", 1 / 255)

@@ -10,11 +10,14 @@ from scipy.stats import beta
 from torch import Tensor, nn
 
 import alu
+from alu.attacks.copies import redrawn
+from alu.evaluation.evaluate import prepare
+from alu.evaluation.suite import unmet
 from alu.models import Smoothed
 from alu.models.smoothed import looks
 from alu.stats import binomial_lower
 from tests.linear import Linear, linear_data
-from tests.toys import Toy, toy_images
+from tests.toys import Toy, toy_data, toy_images
 
 
 @pytest.mark.parametrize("n", [1, 10, 1_000, 100_000])
@@ -96,6 +99,16 @@ def test_an_image_has_its_own_draws() -> None:
     assert not torch.equal(one, Smoothed(Toy(), sigma=0.3, seed=1).certify(images, n=200).radii)
 
 
+def test_how_many_copies_are_classified_together_changes_nothing() -> None:
+    # One pixel: there torch's numbers depend on how many are drawn at once.
+    images = torch.linspace(0.3, 0.7, 5).view(-1, 1, 1, 1)
+    smoothed = Smoothed(Coin(0.75), sigma=0.25)
+    one, other, default = (smoothed.certify(images, n=700, batch_size=size).radii for size in (7, 500, None))
+    assert torch.equal(one, other)
+    assert torch.equal(one, default)
+    assert float(one.max()) > 0
+
+
 def test_as_a_module_it_is_the_mean_probability() -> None:
     model, images = Toy(), toy_images(3)
     mean = Smoothed(model, sigma=1e-6, draws=4)(images)
@@ -132,8 +145,35 @@ def test_a_defence_answers_only_what_is_proven() -> None:
             lambda: alu.Defense(Toy(), detector=alu.detectors.Certificate(), rule="abstain").decide(toy_images(1)),
             "needs a smoothed classifier, and Toy is none",
         ),
+        (
+            lambda: alu.Defense(Smoothed(Toy()), alu.purifiers.Blur(), alu.detectors.Certificate(), "abstain"),
+            "Certificate looks around the picture itself .* Leave the purifier out",
+        ),
+        (
+            lambda: alu.Defense(Smoothed(Toy()), detector=alu.detectors.Certificate(1.0, n=100), rule="abstain").decide(
+                toy_images(1)
+            ),
+            r"100 samples at sigma 0\.25 and alpha 0\.001 can prove a radius of at most 0\.3\d\d",
+        ),
+        (
+            lambda: alu.attacks.PGD(steps=1)(Smoothed(lambda at: Toy()(at).detach()), toy_images(1), torch.tensor([0])),
+            "gradient",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(build: Any, words: str) -> None:
     with pytest.raises(alu.AluError, match=words):
         build()
+
+
+def test_random_draws_are_announced_to_whoever_attacks() -> None:
+    data = toy_data(8)
+    evaluation = prepare(Smoothed(Toy(), sigma=0.3, draws=2), data, bare=False)
+    assert evaluation.subject.declared.stochastic
+    averaged = [entry.attack for entry in evaluation.attacks if "draws" in entry.meets]
+    assert [getattr(attack, "draws", 1) for attack in averaged] == [10]
+    without = prepare(Smoothed(Toy(), sigma=0.3, draws=2), data, suite="paper", bare=False)
+    assert "no gradients averaged over random draws" in unmet(without.subject.traits, list(without.attacks))
+    assert not torch.equal(
+        redrawn(Smoothed(Toy(), sigma=0.3, draws=2), 1)(data.images), Smoothed(Toy(), sigma=0.3, draws=2)(data.images)
+    ), "a copy with other random numbers answers with other noise"

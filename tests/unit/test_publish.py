@@ -90,6 +90,28 @@ def test_denoisers_and_vaes_are_judged_by_the_clean_classifier(monkeypatch: pyte
     assert set(publish.vae(Inverting(), about)) == {"rmse after 0 steps", "rmse after 20 steps"}
 
 
+def test_accuracy_under_noise_is_measured_with_the_noise_of_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+
+    class Watched(Brightness):
+        def forward(self, images: Tensor) -> Tensor:
+            seen.append(float(images.detach().std()))
+            return super().forward(images)
+
+    about = Measured("cifar10-smooth-50", "shades", shades())
+    found = publish.smoothing_classifier(Watched(), about)
+    # The mean of 64 pixels moves by 0.5 / 8 at most a few times, and 0.6 is 0.1 away from the boundary.
+    assert 80.0 <= found["accuracy under noise of 0.5"]["percent"] <= 95.0
+    assert max(seen) > 0.45, "noise is not clipped"
+    monkeypatch.setattr(models, "load", lambda name: Watched())
+    denoised = publish.noise_denoiser(nn.Identity(), Measured("cifar10-denoiser", "shades", shades()))
+    after, alone = (f"shades-standard {how}, accuracy under noise of 0.25" for how in ("after denoising", "alone"))
+    assert denoised["shades-standard after denoising, clean"]["percent"] == 90.0
+    assert denoised[after] == denoised[alone]
+    negative = publish.noise_denoiser(Inverting(), Measured("cifar10-denoiser", "shades", shades()))
+    assert negative["shades-standard after denoising, clean"]["percent"] == 10.0
+
+
 def test_every_recipe_of_the_zoo_has_its_measure() -> None:
     kinds = {name: publish.measure_of(name, recipe(name)).__name__ for name in RECIPES if recipe(name).dataset}
     assert kinds["cifar10-unet"] == "denoiser"
@@ -100,6 +122,10 @@ def test_every_recipe_of_the_zoo_has_its_measure() -> None:
         "cifar10-unified", "cifar100-unified", "tiny-imagenet-unified", "cifar10-asymmetric", "cifar10-paper-unified",
     }  # fmt: skip
     assert [name for name, kind in kinds.items() if kind == "robust_classifier"] == ["cifar10-at"]
+    assert {name for name, kind in kinds.items() if kind in ("smoothing_classifier", "noise_denoiser")} == {
+        "cifar10-smooth", "cifar10-smooth-50", "cifar10-denoiser",
+    }  # fmt: skip
+    assert kinds["cifar10-denoiser"] == "noise_denoiser"
     assert kinds["tiny-imagenet-standard"] == kinds["cifar10-gairat"] == "plain_classifier"
 
 

@@ -13,8 +13,8 @@ from alu.errors import UsageError
 from alu.purifiers import InnerVAE
 from alu.training.adversarial import AdversarialObjective, AdversarialTraining, Friendly, Gairat, Mart, Trades
 from alu.training.awp import AWP
-from alu.training.objectives import Classification
-from alu.training.purified import AsymmetricUnified, GuidedDenoising, Unified
+from alu.training.objectives import Classification, Consistency
+from alu.training.purified import AsymmetricUnified, GuidedDenoising, NoiseDenoising, Unified
 from alu.training.recipes import seeded
 from tests.toys import EPS, Brightness, batch, entropy, small_asymmetric
 
@@ -90,6 +90,38 @@ def test_the_guide_is_a_frozen_copy() -> None:
     assert classifier.gain.grad is None
     assert objective.classifier.gain.grad is None
     assert model.amount.grad is not None
+
+
+def test_noise_denoising_by_hand() -> None:
+    # Without noise the copies are the images: each is 0.01 too dark after denoising, and its own answer is the label.
+    model, given = Darker(), batch(0.7, 0.3, labels=(1, 1))
+    objective = NoiseDenoising(Brightness(), sigma=0.0, pixels=100.0, weight=3.0, entropy=0.0)
+    loss, parts = objective.loss(model, given)
+    assert float(parts["squared_error"].detach()) == pytest.approx(1e-4, rel=1e-3)
+    assert float(parts["accuracy"]) == 1.0
+    plain = (entropy(10 * (0.69 - 0.5)) + entropy(10 * (0.5 - 0.29))) / 2
+    assert float(loss.detach()) == pytest.approx(plain + 100 * 1e-4, rel=1e-4)
+    assert objective.classifier.gain.grad is None
+    given.done = 0.24
+    loss, parts = objective.loss(model, given)
+    assert float(loss.detach()) == pytest.approx(100 * 1e-4, rel=1e-3), "first the squared error alone"
+    (gradient,) = torch.autograd.grad(loss, model.amount)
+    assert float(gradient) == pytest.approx(100 * 2 * 0.01, rel=1e-3)
+    assert float(parts["accuracy"]) == 1.0
+
+
+def test_noise_denoising_is_consistency_behind_the_denoiser() -> None:
+    settings = {"sigma": 0.3, "weight": 2.0, "entropy": 0.5}
+    through, _ = NoiseDenoising(Brightness(), pixels=0.0, **settings).loss(nn.Identity(), batch(0.7, 0.6))
+    alone, parts = Consistency(**settings).loss(Brightness(), batch(0.7, 0.6))
+    assert float(through) == pytest.approx(float(alone.detach()), rel=1e-5)
+    assert float(parts["divergence"].detach()) > 0.0
+    found = NoiseDenoising(Brightness(), sigma=0.3).measure(
+        Darker(), torch.full((1, 1, 4, 4), 0.505), torch.tensor([0])
+    )
+    assert float(found["accuracy"]) == 0.0, "measured through the denoiser"
+    one, other = (NoiseDenoising(Brightness(gain), sigma=0.3).as_json() for gain in (10.0, 9.0))
+    assert one == NoiseDenoising(Brightness(10.0), sigma=0.3).as_json() != other
 
 
 def test_the_attack_starts_elsewhere_in_every_batch() -> None:

@@ -28,6 +28,9 @@ def certify(
     sigma: Annotated[
         float, typer.Option(help="Standard deviation of the noise, for images in [0, 1]; what it was trained with.")
     ] = 0.25,
+    denoiser: Annotated[
+        str | None, typer.Option(help="A bundled denoiser or VAE before a classifier that was not trained on noise.")
+    ] = None,
     data: options.Images = "cifar10-sample",
     n: options.Count = None,
     samples: Annotated[int, typer.Option(help="Noisy copies that prove a radius.", min=1)] = 10_000,
@@ -52,7 +55,7 @@ def certify(
     denoiser.
     """
     from alu.loading import load_classifier
-    from alu.models import Smoothed
+    from alu.models import Denoised, Smoothed
 
     if out is not None:
         if out.suffix.lower() != ".json":
@@ -61,11 +64,13 @@ def certify(
         hold(out)
     where = options.checked_device(device)
     network: Any = load_classifier(classifier)
+    network = network if denoiser is None else Denoised(denoiser, network)
     smoothed = Smoothed(network.to(where) if hasattr(network, "to") else network, sigma, seed=seed)
     images = options.open_images(data, n, seed, root, size)
     settings = {
-        "classifier": classifier, "sigma": sigma, "data": images.name, "images": images.indices.tolist(),
-        "samples": samples, "first": first, "alpha": alpha, "radius": radius, "seed": seed,
+        "classifier": classifier, "denoiser": denoiser, "sigma": sigma, "data": images.name,
+        "images": images.indices.tolist(), "samples": samples, "first": first, "alpha": alpha, "radius": radius,
+        "seed": seed,
     }  # fmt: skip
     rows = _kept(out, settings)
     try:

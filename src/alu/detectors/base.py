@@ -58,6 +58,9 @@ class Detector(Part, nn.Module, ABC):
 
     family: ClassVar[str] = "detector"
     fitted: ClassVar[tuple[str, ...]] = ("scores_",)
+    around: ClassVar[str] = ""
+    """The norm of the ball around the picture that the detector vouches for, with its `radius`; no purifier may stand
+    before such a detector."""
     scores_: Tensor
 
     def __init__(self, false_alarm: float = 0.005) -> None:

@@ -39,6 +39,8 @@ class Certificate(Detector):
     >>> defense = alu.Defense(smoothed, detector=detector, rule="abstain")
     """
 
+    around = "L2"
+
     def __init__(self, radius: float = 0.25, n: int = 10_000, n0: int = 100, alpha: float = 0.001) -> None:
         super().__init__()
         if not radius > 0.0:

@@ -46,6 +46,8 @@ class Neighbourhood(Detector):
     torch.Size([4])
     """
 
+    around = "Linf"
+
     def __init__(
         self, radius: float = 2 / 255, steps: int = 10, restarts: int = 1, targets: int = 0, seed: int = 0
     ) -> None:

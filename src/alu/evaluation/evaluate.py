@@ -12,8 +12,9 @@ from typing import Any, TypedDict, Unpack, overload
 
 from torch import Tensor
 
-from alu.check import check_images, check_labels, evaluating
+from alu.check import check_images, check_labels, evaluating, warn
 from alu.data.dataset import Dataset
+from alu.defense import Defense
 from alu.errors import UsageError, check_choice
 from alu.evaluation.cascade import attack_block, blank_record, blank_result, open_folder
 from alu.evaluation.harmless import harmless_rows
@@ -22,6 +23,7 @@ from alu.evaluation.refusal import rival
 from alu.evaluation.result import Answers, Result
 from alu.evaluation.subject import Subject, refuse_unnormalised
 from alu.evaluation.suite import BUDGETS, SUITES, Budget, Entry, Evaluation, Suite, other_networks, unmet
+from alu.evaluation.verdicts import eps_text
 from alu.progress import Count, Watch, silent
 from alu.provenance import provenance
 from alu.threat import ThreatModel
@@ -149,16 +151,35 @@ def prepare(
     _refuse_wrong_size(len(dataset), shard, block_size)
     pixels, truth = dataset.images.to(subject.device), dataset.labels.to(subject.device)
     subject.check(pixels, dataset.name, dataset.classes)
+    threat = threat or ThreatModel()
+    _doubt_radius(subject.defense, threat)
     with evaluating(subject.model):
         refuse_unnormalised(subject.logits, pixels, truth)
         evaluation = Evaluation(
-            _observed(subject, pixels, truth), dataset, pixels, truth, threat or ThreatModel(), suite, budget, seed,
+            _observed(subject, pixels, truth), dataset, pixels, truth, threat, suite, budget, seed,
             block_size, provenance(seed), shard, other_networks(subject, dataset),
         )  # fmt: skip
         without = None
         if bare and subject.defense is not None:
             without = replace(evaluation, subject=_observed(Subject(subject.classifier), pixels, truth))
     return replace(evaluation, extra=tuple(extra), bare=without)
+
+
+def _doubt_radius(defense: Defense | None, threat: ThreatModel) -> None:
+    """Warn where a check looks further than the attacker can go: with half of that it keeps more and promises as much.
+
+    With a radius r of at least eps / 2 what is kept is what the classifier alone keeps within r.
+    """
+    detector = None if defense is None else defense.detector
+    if detector is None or detector.around != threat.norm:
+        return
+    radius = float(detector.radius)  # type: ignore[arg-type]
+    if radius >= threat.eps:
+        wide, eps, half = (eps_text(value, threat.norm) for value in (radius, threat.eps, threat.eps / 2))
+        warn(
+            f"{type(detector).__name__} looks {wide} around each picture, and this attacker moves it by {eps} at most: "
+            f"a radius of {half} promises as much against him and refuses fewer pictures."
+        )
 
 
 def _observed(subject: Subject, images: Tensor, labels: Tensor) -> Subject:

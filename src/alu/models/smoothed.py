@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from alu.check import answers, check_images, check_logits, evaluating
 from alu.errors import UsageError
-from alu.progress import Count
+from alu.progress import Count, at_once
 from alu.rng import derived_seed, digests, normal_per_image
 from alu.stats import binomial_lower
 
@@ -20,6 +20,11 @@ NO_ANSWER = -1
 LOOKS = (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 """After so many samples a certificate that was asked for at one radius is looked at; each look spends its part of
 alpha, so that all of them together are wrong with probability at most alpha."""
+DRAWN = 500
+"""Noise is drawn for so many copies at once (fewer of large images), however many are classified together: the numbers
+of an image must not depend on that."""
+ON_CPU = 100
+"""Copies that a CPU classifies together: their features stay in its cache, which saves a third of the time of 500."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class Smoothed(nn.Module):
     @torch.no_grad()
     def certify(
         self, images: Tensor, *, n: int = 10_000, n0: int = 100, alpha: float = 0.001, radius: float | None = None,
-        batch_size: int = 500, watch: Count | None = None,
+        batch_size: int | None = None, watch: Count | None = None,
     ) -> Certificates:  # fmt: skip
         """Labels and certified L2 radii.
 
@@ -119,7 +124,7 @@ class Smoothed(nn.Module):
             Only ask whether the radius is at least this: sampling stops as soon as that is settled, and images for
             which it is not proven get no answer. The radii returned are then those proven so far.
         batch_size
-            Noisy copies that are classified together.
+            Noisy copies that are classified together; at most 500; by default 100 on a CPU, else 500.
         watch
             Called with (images done, images in all).
 
@@ -129,11 +134,12 @@ class Smoothed(nn.Module):
         """
         check_images(images, "Smoothed.certify")
         self._refuse(n, n0, alpha, radius)
+        together = batch_size or (ON_CPU if images.device.type == "cpu" else DRAWN)
         labels = torch.full((len(images),), NO_ANSWER)
         radii, samples = torch.zeros(len(images)), torch.zeros(len(images), dtype=torch.int64)
         with evaluating(self, self.classifier):
             for number, (image, name) in enumerate(zip(images, digests(images), strict=True)):
-                found = self._certified(image, name, n, n0, alpha, radius, batch_size)
+                found = self._certified(image, name, n, n0, alpha, radius, together)
                 labels[number], radii[number], samples[number] = found
                 if watch is not None:
                     watch(number + 1, len(images))
@@ -176,12 +182,14 @@ class Smoothed(nn.Module):
     def _votes(self, image: Tensor, count: int, stream: torch.Generator, batch_size: int) -> Tensor:
         """How many of `count` noisy copies each class gets [classes]."""
         votes: Tensor | None = None
-        for start in range(0, count, batch_size):
-            many = min(batch_size, count - start)
+        drawn = at_once(tuple(image.shape), DRAWN)
+        for start in range(0, count, drawn):
+            many = min(drawn, count - start)
             noise = torch.empty((many, *image.shape)).normal_(generator=stream).to(image)
-            logits = self._logits(image[None] + self.sigma * noise)
-            one = torch.bincount(logits.argmax(1).cpu(), minlength=logits.shape[1])
-            votes = one if votes is None else votes + one
+            for part in torch.split(noise, batch_size):
+                logits = self._logits(image[None] + self.sigma * part)
+                one = torch.bincount(logits.argmax(1).cpu(), minlength=logits.shape[1])
+                votes = one if votes is None else votes + one
         assert votes is not None
         return votes
 

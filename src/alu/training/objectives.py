@@ -111,10 +111,16 @@ class Consistency(Objective):
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean over images and copies."""
-        noisy = [batch.images + self.sigma * batch.draws.normal(batch.images) for _ in range(self.copies)]
-        logits = model(torch.cat(noisy))
-        labels = batch.labels.repeat(self.copies)
-        each = logits.log_softmax(1).view(self.copies, len(batch.images), -1)
+        return self.agreement(model(self.noisy(batch)), batch.labels)
+
+    def noisy(self, batch: Batch) -> Tensor:
+        """All copies of the first kind, then all of the next [copies · N, C, H, W]."""
+        return torch.cat([batch.images + self.sigma * batch.draws.normal(batch.images) for _ in range(self.copies)])
+
+    def agreement(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss that follows from the logits of all copies."""
+        each = logits.log_softmax(1).view(self.copies, len(labels), -1)
+        labels = labels.repeat(self.copies)
         mean = each.logsumexp(0) - torch.tensor(float(self.copies), device=each.device).log()
         divergence = (mean.exp() * (mean - each)).sum(2).mean()
         entropy = -(mean.exp() * mean).sum(1).mean()

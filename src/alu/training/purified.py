@@ -1,4 +1,4 @@
-"""Objectives around a purifier: Unified ALU, its asymmetric variant, and the denoiser of table 1 (HGD)."""
+"""Objectives around a purifier: Unified ALU, its asymmetric variant, the denoiser of table 1 (HGD) and one of noise."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from alu.attacks import PGD
 from alu.models.cards import bundled_name, weight_hash
+from alu.models.denoised import Denoised
 from alu.purifiers import InnerVAE, LatentVAE, Purifier
 from alu.training.adversarial import Climb, cross_entropy
 from alu.training.batches import Batch
-from alu.training.objectives import Objective
+from alu.training.objectives import Consistency, Objective
 
 
 class PurifiedObjective(Objective):
@@ -101,8 +102,7 @@ class GuidedDenoising(Objective):
         clean: float = 0.125,
         measured_on: int = 300,
     ) -> None:
-        # A copy: gradients for weights that are not trained would cost time, and the caller's own stay as they are.
-        self.classifier = copy.deepcopy(classifier).eval().requires_grad_(False)
+        self.classifier = _frozen(classifier)
         self.eps, self.steps, self.step_size = eps, steps, step_size
         self.clean, self.measured_on = clean, measured_on
 
@@ -138,6 +138,48 @@ class GuidedDenoising(Objective):
     def as_json(self) -> dict[str, Any]:
         """Plain values; the classifier by name or hash."""
         return {**super().as_json(), "classifier": _identity(self.classifier)}
+
+
+class NoiseDenoising(Consistency):
+    """A denoiser after which a frozen copy of `classifier` keeps its answers under noise (Salman et al. 2020).
+
+    The loss of `Consistency` on the answers to denoised copies, with the classifier's own clean answers as labels, plus
+    `pixels` · the mean squared error of the denoised images. No labels are used. In the first part of the training,
+    `warmup`, the squared error counts alone: the classifier's gradient on what is still noise leads nowhere.
+    """
+
+    def __init__(
+        self, classifier: nn.Module, sigma: float = 0.25, pixels: float = 200.0, warmup: float = 0.25, **more: Any
+    ) -> None:
+        super().__init__(sigma, **more)
+        self.classifier, self.pixels, self.warmup = _frozen(classifier), pixels, warmup
+
+    def prepare(self, device: torch.device) -> None:
+        """Move the classifier to the device."""
+        self.classifier.to(device)
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean over images and copies."""
+        with torch.no_grad():
+            labels = self.classifier(batch.images).argmax(1)
+        denoised = model(self.noisy(batch))
+        error = (denoised - batch.images.repeat(self.copies, 1, 1, 1)).square().mean()
+        alone = batch.done < self.warmup
+        loss, parts = self.agreement(self.classifier(denoised.detach() if alone else denoised), labels)
+        return self.pixels * error + (0.0 if alone else loss), {**parts, "squared_error": error}
+
+    def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """As for a classifier on noise, through the denoiser."""
+        return super().measure(Denoised(model, self.classifier), images, labels)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; the classifier by name or hash."""
+        return {**super().as_json(), "classifier": _identity(self.classifier)}
+
+
+def _frozen(classifier: nn.Module) -> nn.Module:
+    """A copy: gradients for weights that are not trained would cost time, and the caller's own stay as they are."""
+    return copy.deepcopy(classifier).eval().requires_grad_(False)
 
 
 def _identity(model: nn.Module) -> str:

@@ -16,7 +16,7 @@ from alu import data, models
 from alu.training.adversarial import AdversarialTraining, Friendly, Gairat, Mart, Trades
 from alu.training.awp import AWP
 from alu.training.objectives import Autoencoding, Classification, Consistency, Objective
-from alu.training.purified import AsymmetricUnified, GuidedDenoising, Unified
+from alu.training.purified import AsymmetricUnified, GuidedDenoising, NoiseDenoising, Unified
 from alu.training.recipes.base import Recipe, bundled
 from alu.training.settings import Settings
 
@@ -137,6 +137,15 @@ CIFAR10 = {
     ),
     "cifar10-smooth": _noisy("For randomised smoothing with noise of 0.25: consistency of weight 10", 0.25, 10.0),
     "cifar10-smooth-50": _noisy("For randomised smoothing with noise of 0.5: consistency of weight 5", 0.5, 5.0),
+    "cifar10-denoiser": Recipe(
+        "A denoiser of noise of 0.25, behind which `cifar10-standard` can be smoothed as it is.",
+        "cifar10",
+        lambda _: models.unet(width=16, levels=4),
+        lambda: NoiseDenoising(models.load("cifar10-standard"), sigma=0.25, weight=5.0),
+        Settings(epochs=12, batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, augment="crop-flip", average=0.998),
+        "denoiser",
+        ("cifar10-standard",),
+    ),
 }
 CIFAR10["cifar10-gairat"] = replace(
     CIFAR10["cifar10-gairat"],

@@ -16,7 +16,7 @@ from tests.paper.toys import rows
 
 SIZES = {
     "drawn": 60, "n": 60, "few": 30, "part": 30, "steps": 20, "targets": 1, "few steps": 20, "few targets": 1,
-    "calibration": 60,
+    "queries": 20, "calibration": 60,
 }  # fmt: skip
 
 
@@ -49,6 +49,9 @@ def test_on_a_linear_classifier_the_share_is_exact(bench: Workbench, radius: int
     assert measured["searched again"] == measured["stands"], "a longer search finds nothing more"
     answered = toy.right & (toy.distance > radius)
     assert [digit == "1" for digit in measured["clean"]] == answered[30:].tolist()
+    for within, never in measured["never silenced"].items():
+        farther = toy.right & (toy.distance > radius + float(within))
+        assert [digit == "1" for digit in never] == farther[30:].tolist()
     assert sum(measured["broken"].values()) == int(answered[30:].sum() - exact.sum())
 
 
@@ -64,7 +67,7 @@ def results() -> Results:
     def cell(clean: str, stands: str) -> dict[str, Any]:
         return {
             "n": 10, "clean": clean, "stands": stands, "contested": "0" * 10, "searched again": stands,
-            "broken": {"confident": 2},
+            "broken": {"confident": 2}, "never silenced": {"1": stands, "2": stands, "4": "0" * 10},
         }  # fmt: skip
 
     found = {
@@ -92,12 +95,13 @@ def test_parts_are_joined_up_to_the_first_that_is_missing() -> None:
 
 
 def test_the_tables_stand_beside_the_classifier_and_beside_confidence() -> None:
-    kept, bounds, broken = (rows(panel) for panel in view(results()))
+    kept, bounds, silenced, broken = (rows(panel) for panel in view(results()))
     row = kept[f"{BASE}, r = 2/255"]
     assert [cell.split(" ")[0] for cell in row] == [
         "80.0", "87.5", "65.0", "60.0", "+5.0", "80.0", "30.0", "+40.0",
     ]  # fmt: skip
     assert [cell.split(" ")[0] for cell in bounds[f"{BASE}, r = 2/255"]] == ["70.0", "65.0", "90.0", "no", "+0.0"]
+    assert [cell.split(" ")[0] for cell in silenced[f"{BASE}, r = 2/255"]] == ["70.0", "65.0", "65.0", "0.0"]
     assert broken[f"{BASE}, r = 2/255: confident"] == ["4"]
 
 

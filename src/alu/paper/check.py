@@ -21,6 +21,10 @@ DEPLOYED = 2
 """Radii of checks, and that of the bundled one, in 255ths."""
 WIDEST = round(255 * EPS)
 """The attacker's radius, in 255ths."""
+OTHERS = ("cifar10-standard", *(name for name in robust_base.BASES if name.startswith("cifar10-")))
+"""Networks whose adversarial images may transfer."""
+SILENCED = (1, 2, 4)
+"""Radii within which an attacker tries to make the check refuse, in 255ths."""
 AGAIN: dict[str, int] = {"steps": 100, "targets": 5}
 """The second search of accepted adversarial images, ten times as long as the deployed one, towards five classes."""
 
@@ -87,7 +91,25 @@ def measure(bench: Workbench, key: Key) -> Measured:
     return {
         "n": len(labels), "clean": outcomes(clean, labels), "stands": digits(stands), "contested": digits(contested),
         "searched again": digits(again) if key.method == CHECK else "", "broken": broken,
+        "never silenced": never_silenced(bench, defense, images, labels, clean.outcome(labels) == 1),
     }  # fmt: skip
+
+
+def never_silenced(
+    bench: Workbench, defense: Any, images: Tensor, labels: Tensor, answered: Tensor
+) -> dict[str, str]:  # fmt: skip
+    """By radius, the images that are right and answered and that an attacker could make neither refused nor wrong."""
+    from alu.attacks.adaptive import Denial
+
+    kept, found = answered.clone(), {}
+    for radius in SILENCED:
+        left = kept.nonzero().flatten()
+        attack = Denial(eps=radius / 255, steps=bench.sizes["few steps"], seed=bench.seed)
+        if len(left):
+            attacked = attack(defense, images[left], labels[left])
+            kept[left] = ~attack.broken(defense, attacked, labels[left])
+        found[str(radius)] = digits(kept)
+    return found
 
 
 def defended(bench: Workbench, key: Key) -> Any:
@@ -144,6 +166,9 @@ def attacks(bench: Workbench, key: Key, *, hard: bool) -> Iterator[tuple[str, Ca
         yield "straight-through", adaptive.StraightThrough(**aimed)
         yield "stall", adaptive.Stall(**aimed)
         yield "unrolled search", adaptive.UnrolledSearch(**aimed)
+        others = [bench.classifier(name) for name in OTHERS if name != key.classifier]
+        yield "transfer", adaptive.Transfer(others=others, shares=(0.5, 1.0), budget="quick", steps=20, **same)
+        yield "queries", adaptive.Query(queries=bench.sizes["queries"], budget="quick", **same)
 
 
 def joined(results: Results, classifier: str, method: str, radius: int) -> Measured | None:
@@ -160,6 +185,9 @@ def joined(results: Results, classifier: str, method: str, radius: int) -> Measu
     whole: Measured = {"n": sum(one["n"] for one in known), "broken": {}}
     for place in ("clean", "stands", "searched again", "contested"):
         whole[place] = "".join(one[place] for one in known)
+    whole["never silenced"] = {
+        radius: "".join(one["never silenced"][radius] for one in known) for radius in known[0]["never silenced"]
+    }
     for one in known:
         for name, count in one["broken"].items():
             whole["broken"][name] = whole["broken"].get(name, 0) + count
@@ -181,7 +209,7 @@ def bound(base: dict[int, str], radius: int, *, lower: bool, n: int) -> str:
 
 def view(results: Results) -> list[Panel]:
     """What each check keeps beside its classifier and beside confidence; the bounds; which attack broke how many."""
-    kept, bounds, broken = [], [], []
+    kept, bounds, silenced, broken = [], [], [], []
     for classifier, radius in rows():
         name = f"{classifier}, r = {radius}/255"
         check, plain = (joined(results, classifier, method, radius) for method in METHODS)
@@ -197,6 +225,8 @@ def view(results: Results) -> list[Panel]:
         longer = points(gain(check["searched again"], check["stands"]))
         shown = [percent(one) if one else "–" for one in (lower, check["stands"], upper)]
         bounds.append([name, *shown, _between(lower, check["stands"], upper), longer])
+        clean = check["clean"].replace("2", "0")
+        silenced.append([name, *map(percent, (clean, *check["never silenced"].values()))])
         broken += [[f"{name}: {attack}", str(count)] for attack, count in check["broken"].items()]
     title = f"Answered rightly when clean, and never wrongly within {WIDEST}/255 (RAR), percent"
     header = [
@@ -217,8 +247,12 @@ def view(results: Results) -> list[Panel]:
             f"in. The longer search: {AGAIN['steps']} steps towards each of {AGAIN['targets']} classes.",
         ),
         Table(
-            "Images that each attack broke first, in this order", ["check and attack", "images"], broken, folded=True
+            "Right and answered, whatever an attacker does within a radius to have it refused, percent",
+            ["check", "clean", *(f"within {radius}/255" for radius in SILENCED)],
+            silenced,
+            "A refusal does no harm by itself, but whoever needs answers can be denied them.",
         ),
+        Table("Images that each attack was the first to break", ["check and attack", "images"], broken, folded=True),
     ]
 
 
@@ -251,7 +285,7 @@ def _beside_confidence(check: Measured, plain: Measured | None) -> list[str]:
 
 SIZES = {
     "drawn": (1_000, 20), "n": (500, 4), "few": (200, 0), "part": (50, 4), "steps": (100, 5), "targets": (9, 2),
-    "few steps": (40, 5), "few targets": (5, 1), "calibration": (1_500, 200),
+    "few steps": (40, 5), "few targets": (5, 1), "queries": (1_000, 10), "calibration": (1_500, 200),
 }  # fmt: skip
 EXPERIMENT = Experiment(
     Key,

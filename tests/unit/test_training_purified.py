@@ -95,19 +95,22 @@ def test_the_guide_is_a_frozen_copy() -> None:
 def test_noise_denoising_by_hand() -> None:
     # Without noise the copies are the images: each is 0.01 too dark after denoising, and its own answer is the label.
     model, given = Darker(), batch(0.7, 0.3, labels=(1, 1))
-    objective = NoiseDenoising(Brightness(), sigma=0.0, pixels=100.0, weight=3.0, entropy=0.0)
+    objective = NoiseDenoising(Brightness(), sigma=0.0, pixels=100.0, warmup=0.5, weight=3.0, entropy=2.0)
     loss, parts = objective.loss(model, given)
     assert float(parts["squared_error"].detach()) == pytest.approx(1e-4, rel=1e-3)
     assert float(parts["accuracy"]) == 1.0
-    plain = (entropy(10 * (0.69 - 0.5)) + entropy(10 * (0.5 - 0.29))) / 2
-    assert float(loss.detach()) == pytest.approx(plain + 100 * 1e-4, rel=1e-4)
-    assert objective.classifier.gain.grad is None
-    given.done = 0.24
-    loss, parts = objective.loss(model, given)
-    assert float(loss.detach()) == pytest.approx(100 * 1e-4, rel=1e-3), "first the squared error alone"
+    values = [10 * (0.69 - 0.5), 10 * (0.5 - 0.29)]
+    plain = sum(map(entropy, values)) / 2 + 100 * 1e-4
+    chances = [1 / (1 + math.exp(-2 * value)) for value in values]
+    spread = sum(-(p * math.log(p) + (1 - p) * math.log(1 - p)) for p in chances) / 2
+    assert float(loss.detach()) == pytest.approx(plain + 2.0 * spread, rel=1e-4)
+    for done, strength in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0)):
+        given.done = done
+        again, _ = objective.loss(model, given)
+        assert float(again.detach()) == pytest.approx(plain + strength * 2.0 * spread, rel=1e-4)
     (gradient,) = torch.autograd.grad(loss, model.amount)
-    assert float(gradient) == pytest.approx(100 * 2 * 0.01, rel=1e-3)
-    assert float(parts["accuracy"]) == 1.0
+    assert float(gradient) != 0.0
+    assert objective.classifier.gain.grad is None
 
 
 def test_noise_denoising_is_consistency_behind_the_denoiser() -> None:

@@ -117,14 +117,15 @@ class Consistency(Objective):
         """All copies of the first kind, then all of the next [copies · N, C, H, W]."""
         return torch.cat([batch.images + self.sigma * batch.draws.normal(batch.images) for _ in range(self.copies)])
 
-    def agreement(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss that follows from the logits of all copies."""
+    def agreement(self, logits: Tensor, labels: Tensor, strength: float = 1.0) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss that follows from the logits of all copies; `strength` is a factor of both penalties."""
         each = logits.log_softmax(1).view(self.copies, len(labels), -1)
         labels = labels.repeat(self.copies)
         mean = each.logsumexp(0) - torch.tensor(float(self.copies), device=each.device).log()
         divergence = (mean.exp() * (mean - each)).sum(2).mean()
         entropy = -(mean.exp() * mean).sum(1).mean()
-        loss = F.cross_entropy(logits, labels) + self.weight * divergence + self.entropy * entropy
+        penalty = self.weight * divergence + self.entropy * entropy
+        loss = F.cross_entropy(logits, labels) + strength * penalty
         return loss, {"accuracy": (logits.argmax(1) == labels).float().mean(), "divergence": divergence}
 
     def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:

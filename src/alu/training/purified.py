@@ -144,12 +144,12 @@ class NoiseDenoising(Consistency):
     """A denoiser after which a frozen copy of `classifier` keeps its answers under noise (Salman et al. 2020).
 
     The loss of `Consistency` on the answers to denoised copies, with the classifier's own clean answers as labels, plus
-    `pixels` · the mean squared error of the denoised images. No labels are used. In the first part of the training,
-    `warmup`, the squared error counts alone: the classifier's gradient on what is still noise leads nowhere.
+    `pixels` · the mean squared error of the denoised images. No labels are used. Over the first part of the training,
+    `warmup`, the penalties grow from 0: where most answers are still wrong they only keep them from changing.
     """
 
     def __init__(
-        self, classifier: nn.Module, sigma: float = 0.25, pixels: float = 200.0, warmup: float = 0.25, **more: Any
+        self, classifier: nn.Module, sigma: float = 0.25, pixels: float = 10.0, warmup: float = 0.5, **more: Any
     ) -> None:
         super().__init__(sigma, **more)
         self.classifier, self.pixels, self.warmup = _frozen(classifier), pixels, warmup
@@ -164,9 +164,9 @@ class NoiseDenoising(Consistency):
             labels = self.classifier(batch.images).argmax(1)
         denoised = model(self.noisy(batch))
         error = (denoised - batch.images.repeat(self.copies, 1, 1, 1)).square().mean()
-        alone = batch.done < self.warmup
-        loss, parts = self.agreement(self.classifier(denoised.detach() if alone else denoised), labels)
-        return self.pixels * error + (0.0 if alone else loss), {**parts, "squared_error": error}
+        strength = min(1.0, batch.done / self.warmup) if self.warmup else 1.0
+        loss, parts = self.agreement(self.classifier(denoised), labels, strength)
+        return loss + self.pixels * error, {**parts, "squared_error": error}
 
     def measure(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """As for a classifier on noise, through the denoiser."""

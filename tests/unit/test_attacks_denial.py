@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 import alu
 from alu.attacks.adaptive import Denial
 from alu.attacks.adaptive.denial import denied
-from alu.detectors import Confidence, Neighbourhood
+from alu.decision import Evidence
+from alu.detectors import Confidence, Detector, Neighbourhood
 from tests.linear import Linear, linear_data
 
 RADIUS = 2
@@ -34,3 +36,22 @@ def test_a_defence_without_a_search_is_silenced_by_its_score() -> None:
     left = ~denied(defense, attacked, data.labels)
     exact = data.right & (data.distance > refused + eps)
     assert int((left != exact).sum()) <= 2, "the threshold is one of the scores, and rounding may pass it"
+
+
+class Brightness(Detector):
+    """Flags bright pictures, whatever they show."""
+
+    def score(self, evidence: Evidence) -> Tensor:
+        return evidence.images.mean((1, 2, 3))
+
+
+def test_a_score_that_has_nothing_to_do_with_the_answer_is_raised_too() -> None:
+    data, eps = linear_data(40), 2
+    defense = alu.Defense(Linear(), detector=Brightness(0.25), rule="abstain").calibrate(data.images)
+    attacked = Denial(eps=eps / 255, steps=20, budget="quick")(defense, data.images, data.labels)
+    left = ~denied(defense, attacked, data.labels)
+    assert defense.detector is not None
+    dark = data.images.mean((1, 2, 3)) + eps / 255 <= float(defense.detector.threshold_)
+    assert torch.equal(left, data.right & (data.distance > eps) & dark)
+    bright = data.right & (data.distance > eps) & ~dark & defense.decide(data.images).accepted
+    assert bool(bright.any()), "some are silenced by their score alone"

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 import alu
+from alu.attacks.adaptive.confident import Probable
+from alu.attacks.adaptive.view import Level
 from alu.attacks.goals import ever_fooled, fooled
 from alu.detectors import Neighbourhood
 from alu.evaluation import metrics
@@ -162,6 +164,8 @@ def test_a_refused_picture_is_sent_again_and_the_worst_draw_counts() -> None:
     flipped = 1 - data.own
     assert not bool(fooled(defense, data.images, flipped).any()), "the deployed draw refuses everything"
     assert bool(ever_fooled(defense, data.images, flipped).all()), "one of ten does not"
+    goal = Probable(defense, data.images, flipped, level=Level(), rank=0)
+    assert bool(goal.reached(data.images).all()), "so that a search keeps what another draw accepts"
     result = evaluated(detector, data, bare=False)
     # The draw that refuses nothing leaves what the classifier alone keeps, and clean images are refused by the others.
     broken = {image for image, value in metrics.worst(result).items() if value == metrics.WRONG}

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from alu.check import answers, check_images, check_logits, evaluating, look_like_probabilities, warn
-from alu.decision import Decision, Evidence, RuleName, find_rule
+from alu.decision import SUSPICIOUS, Decision, Evidence, Findings, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
+from alu.detectors.residual import Residual
 from alu.errors import InputError, UsageError, check_choice
 from alu.progress import Count
 from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits, replace
@@ -36,11 +37,15 @@ class Defense(nn.Module):
     purifier, detector
         What makes cleaner images (default: `Identity`), and what flags suspicious ones (only "purified" works without).
     rule
-        "alu" (argmax Δ where flagged, else argmax Π), "purified" (argmax Π), "abstain" (argmax Π, none where flagged).
+        "alu" (argmax Δ where flagged, else argmax Π), "purified" (argmax Π), "abstain" (argmax Π, none where flagged),
+        or "graded" (argmax Π' where nothing is found, argmax Π where suspicious or noisy, argmax Δ where attacked).
     reference
         What Π' is the logits of: the "input", or the purifier's "reconstruction".
     grad_mode
         Which gradient `forward` has; the answer is the same in every mode.
+    eps
+        The largest change of a pixel that counts as an attack; where purification takes away more, an image is
+        corrupted.
 
     Examples
     --------
@@ -52,7 +57,7 @@ class Defense(nn.Module):
 
     def __init__(
         self, classifier: Classifier, purifier: Purifier | None = None, detector: Detector | None = None,
-        rule: RuleName = "alu", reference: Reference = "input", grad_mode: GradMode = "unrolled",
+        rule: RuleName = "alu", reference: Reference = "input", grad_mode: GradMode = "unrolled", eps: float = 8 / 255,
     ) -> None:  # fmt: skip
         super().__init__()
         if not callable(classifier):
@@ -67,6 +72,12 @@ class Defense(nn.Module):
                 f"reference='reconstruction' compares with the purifier's output before any step, and "
                 f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
             )
+        if reference == "reconstruction" and self.rule_.uses_state:
+            raise UsageError(
+                f"Rule {rule!r} answers from the picture itself where nothing is found, and with "
+                "reference='reconstruction' the logits before purification are not the picture's. Use "
+                "reference='input'."
+            )
         if detector is not None and detector.traits.search and type(purifier) is not Identity:
             raise UsageError(
                 f"{type(detector).__name__} searches around the picture itself and proves nothing about a purified "
@@ -75,6 +86,8 @@ class Defense(nn.Module):
         check_choice("gradient mode", grad_mode, GRAD_MODES)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
         self.reference, self.grad_mode = reference, grad_mode
+        self.residual = Residual(eps)
+        """The second test, which tells corrupted images from attacked ones."""
         self.classes: tuple[str, ...] = ()
         """Names of the classes, where they are known."""
         self.register_buffer("shape_", torch.empty(0, dtype=torch.int64))
@@ -150,7 +163,7 @@ class Defense(nn.Module):
                 return Evidence(images, output.purified, logits_before, logits_after, self.classifier)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π.
+        """Logits of the deployed answer [N, classes]: Π, Δ or, with rule "graded", Π', row by row.
 
         Examples
         --------
@@ -158,7 +171,7 @@ class Defense(nn.Module):
         True
         """
         self._refuse_other_size(images)
-        _, answer = self._answered(self.evidence(images))
+        answer = self.answer(self.evidence(images))
         if self.grad_mode == "blind" and torch.is_grad_enabled() and images.requires_grad:
             with evaluating(self.classifier):
                 return replace(self.logits(images), answer.detach())
@@ -185,17 +198,30 @@ class Defense(nn.Module):
         --------
         >>> decision = defense.judge(defense.evidence(images))
         """
-        detection, answer = self._answered(evidence)
+        detection = self._detected(evidence)
+        findings = self._findings(evidence, detection)
+        label = self.rule_.logits(evidence, findings).argmax(1)
         accepted = ~detection.flagged if self.rule_.rejects else torch.ones_like(detection.flagged)
         return Decision(
-            answer.argmax(1), accepted, detection.flagged, detection.score, detection.p_value,
+            label, accepted, detection.flagged, detection.score, detection.p_value, findings.state,
             evidence.pre_logits, evidence.post_logits, evidence.purified,
         )  # fmt: skip
 
-    def _answered(self, evidence: Evidence) -> tuple[Detection, Tensor]:
-        """The detector's result, and the logits that the rule answers with."""
-        detection = self._detected(evidence)
-        return detection, self.rule_.logits(evidence, detection.flagged)
+    def answer(self, evidence: Evidence) -> Tensor:
+        """The logits that the rule answers with [N, classes]; what `forward` returns for this evidence.
+
+        Examples
+        --------
+        >>> logits = defense.answer(defense.evidence(images))
+        """
+        return self.rule_.logits(evidence, self._findings(evidence, self._detected(evidence)))
+
+    def _findings(self, evidence: Evidence, detection: Detection) -> Findings:
+        """What both tests say together."""
+        suspicious = detection.flagged
+        if self.detector is not None:  # a p-value that is not a number is not small
+            suspicious = detection.p_value <= SUSPICIOUS * self.detector.false_alarm
+        return Findings.of(detection.flagged, suspicious, *self.residual.test(evidence))
 
     def _detected(self, evidence: Evidence) -> Detection:
         """The detector's result; NaN and no flag if there is none, or one that is neither needed nor calibrated."""
@@ -250,8 +276,39 @@ class Defense(nn.Module):
         if self.detector is None:
             raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
         self.detector.calibrate(evidence)
+        self.residual.calibrate(evidence)
         self.shape_ = torch.tensor(evidence.images.shape[1:])
+        self._refuse_features()
         return self
+
+    def with_rule(self, rule: RuleName) -> Defense:
+        """A defence with another rule, made of the same parts and calibrated if this one is.
+
+        Parameters
+        ----------
+        rule
+            The other rule.
+
+        Examples
+        --------
+        >>> defense.with_rule("graded").rule
+        'graded'
+        """
+        other = Defense(
+            self.classifier, self.purifier, self.detector, rule, self.reference, self.grad_mode, self.residual.eps
+        )
+        other.residual, other.shape_, other.classes = self.residual, self.shape_, self.classes
+        other._refuse_features()
+        return other
+
+    def _refuse_features(self) -> None:
+        """Refuse a rule that compares an image with its purified version where features are purified."""
+        if self.shape and self.rule_.uses_state and not self.residual.calibrated:
+            raise UsageError(
+                f"Rule {self.rule!r} needs limits for what purification takes away, and this defence has none: "
+                f"{type(self.purifier).__name__} makes features, not images, or the defence was calibrated by an "
+                "earlier version. Calibrate it again, or use rule='alu'."
+            )
 
     def save(self, path: Path | str, factory: str | None = None) -> None:
         """Write a folder from which `Defense.load` reads a defence that makes equal decisions.
@@ -292,9 +349,11 @@ class Defense(nn.Module):
         """
         from alu.saving import read
 
-        arguments, shape, classes = read(Path(path), classifier, trust)
+        arguments, limits, shape, classes = read(Path(path), classifier, trust)
         defense = Defense(**arguments)
+        defense.residual.load_state_dict(limits)
         defense.shape_, defense.classes = torch.tensor(shape, dtype=torch.int64), classes
+        defense._refuse_features()
         return defense
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

@@ -107,7 +107,7 @@ class Stealth(AdaptiveAttack):
         kinds += [("sum", weight) for weight in self.weights]
         aims = (True, False) if defense.rule_.uses_state else (False,)
         for level, itself in product(self.chosen_levels(defense), aims):
-            search = partial(self._goal_search, level, itself)
+            search = partial(self._goal_search, level, itself=itself)
             starts = (self._boundary(level, itself), on_manifold)
             if not hidden:
                 for begin in (None, *starts):
@@ -124,13 +124,14 @@ class Stealth(AdaptiveAttack):
                     yield search(how, weight, begin)
 
     def _goal_search(
-        self, level: Level, itself: bool, how: Combination, weight: float = 1.0, begin: GoalMaker | None = None
-    ) -> GoalSearch:
+        self, level: Level, how: Combination, weight: float = 1.0, begin: GoalMaker | None = None, *,
+        itself: bool = False,
+    ) -> GoalSearch:  # fmt: skip
         make = partial(FoolAndHide, level=level, how=how, weight=weight, itself=itself)
         size, steps = self.threat.eps / 8, 2 * self.steps
         return self.search(make, steps=steps, step_size=size, shrink=True, begin=begin, random_start=False)
 
-    def _boundary(self, level: Level, itself: bool) -> GoalMaker:
+    def _boundary(self, level: Level, itself: bool = False) -> GoalMaker:
         """A start where the answer is just wrong, inside a quarter of the ball."""
 
         def begin(defense: Any, images: Tensor, labels: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor, nn
 
+from alu.assembly import refuse_misfits, refuse_without_limits
 from alu.check import answers, check_images, check_logits, evaluating, look_like_probabilities, warn
 from alu.decision import SUSPICIOUS, Decision, Evidence, Findings, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
@@ -63,26 +64,9 @@ class Defense(nn.Module):
         if not callable(classifier):
             raise UsageError(f"Defense needs a classifier it can call; {type(classifier).__name__} is not callable.")
         self.rule_ = find_rule(rule)
-        if detector is None and self.rule_.needs_detector:
-            raise UsageError(f"Rule {rule!r} needs a detector. Pass detector=alu.detectors.LogitShift().")
         check_choice("reference", reference, REFERENCES)
         purifier = Identity() if purifier is None else purifier
-        if reference == "reconstruction" and not purifier.has_reconstruction:
-            raise UsageError(
-                f"reference='reconstruction' compares with the purifier's output before any step, and "
-                f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
-            )
-        if reference == "reconstruction" and self.rule_.uses_state:
-            raise UsageError(
-                f"Rule {rule!r} answers from the picture itself where nothing is found, and with "
-                "reference='reconstruction' the logits before purification are not the picture's. Use "
-                "reference='input'."
-            )
-        if detector is not None and detector.traits.search and type(purifier) is not Identity:
-            raise UsageError(
-                f"{type(detector).__name__} searches around the picture itself and proves nothing about a purified "
-                "one. Leave the purifier out."
-            )
+        refuse_misfits(self.rule_, purifier, detector, reference)
         check_choice("gradient mode", grad_mode, GRAD_MODES)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
         self.reference, self.grad_mode = reference, grad_mode
@@ -278,7 +262,7 @@ class Defense(nn.Module):
         self.detector.calibrate(evidence)
         self.residual.calibrate(evidence)
         self.shape_ = torch.tensor(evidence.images.shape[1:])
-        self._refuse_features()
+        refuse_without_limits(self.rule_, self.purifier, self.residual)
         return self
 
     def with_rule(self, rule: RuleName) -> Defense:
@@ -298,17 +282,9 @@ class Defense(nn.Module):
             self.classifier, self.purifier, self.detector, rule, self.reference, self.grad_mode, self.residual.eps
         )
         other.residual, other.shape_, other.classes = self.residual, self.shape_, self.classes
-        other._refuse_features()
+        if self.shape:
+            refuse_without_limits(other.rule_, other.purifier, other.residual)
         return other
-
-    def _refuse_features(self) -> None:
-        """Refuse a rule that compares an image with its purified version where features are purified."""
-        if self.shape and self.rule_.uses_state and not self.residual.calibrated:
-            raise UsageError(
-                f"Rule {self.rule!r} needs limits for what purification takes away, and this defence has none: "
-                f"{type(self.purifier).__name__} makes features, not images, or the defence was calibrated by an "
-                "earlier version. Calibrate it again, or use rule='alu'."
-            )
 
     def save(self, path: Path | str, factory: str | None = None) -> None:
         """Write a folder from which `Defense.load` reads a defence that makes equal decisions.
@@ -353,7 +329,8 @@ class Defense(nn.Module):
         defense = Defense(**arguments)
         defense.residual.load_state_dict(limits)
         defense.shape_, defense.classes = torch.tensor(shape, dtype=torch.int64), classes
-        defense._refuse_features()
+        if defense.shape:
+            refuse_without_limits(defense.rule_, defense.purifier, defense.residual)
         return defense
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

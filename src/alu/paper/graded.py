@@ -102,7 +102,7 @@ def view(results: Results) -> list[Panel]:
         marks += [dot(rule, ones(measured[rule]), colour, name) for rule, colour in RULES.items()]
     title = "Right answers, percent: cifar10-standard behind cifar10-vae, N = 20"
     note = (
-        "Bars: at most 2.5 points below bare on clean images; at most 2 points below alu under PGD-20 at 4 and 8/255, and "
+        "Bars: at most 2.5 points below bare on clean images; at most 2 below alu under PGD-20 at 4 and 8/255, and "
         "below the better of bare and purified after a moderate harmless change. Intervals of differences are of pairs."
     )
     header = ["images", *RULES, "graded against", "bar", "states"]

@@ -71,7 +71,8 @@ class SoftOutput(nn.Module):
             if not self.view.grades:
                 return (1 - gate) * after + gate * change
             before, nearly = standard(evidence.pre_logits), self._switch(evidence, SUSPICIOUS).to(after)
-            noisy, specked = torch.sigmoid(self.view.corruption(evidence) / self.temperature).to(after).split(1, 1)
+            corrupted = torch.sigmoid(self.view.corruption(evidence) / self.temperature).to(after)
+            noisy, specked = corrupted[:, :1], corrupted[:, 1:]
             answer = (1 - gate) * ((1 - nearly) * before + nearly * after) + gate * change
             return (1 - noisy) * ((1 - specked) * answer + specked * before) + noisy * after
         resisted = torch.zeros_like(after)

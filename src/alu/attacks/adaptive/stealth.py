@@ -22,8 +22,8 @@ SPARE = 0.1
 
 
 class FoolAndHide(ViewGoal):
-    """Raise the margin of Π, or if `itself` that of Π', and lower the score: in turns ("selective"), in turns along directions that do not change
-    the other ("orthogonal"), or as a weighted sum ("sum")."""
+    """Raise the margin of Π, or if `itself` that of Π', and lower the score: in turns ("selective"), in turns along
+    directions that do not change the other ("orthogonal"), or as a weighted sum ("sum")."""
 
     def __init__(
         self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, how: Combination, weight: float = 1.0,
@@ -52,7 +52,8 @@ class FoolAndHide(ViewGoal):
         return lead - self.weight * excess.clamp_min(0)
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
-        """One gradient per image: the margin's while the answer is right, then the score's while that is too high; or the sum's.
+        """One gradient per image: the margin's while the answer is right, then the score's while that is too high; or
+        that of the sum.
 
         The loss returned is the smaller of the margin and the distance below the threshold: success needs both.
         """

@@ -150,7 +150,7 @@ class View:
         """How far the two statistics of the second test lie above their limits, as shares of these [N, 2]."""
         residual = self.twin.residual
         values: Tensor = residual.statistics(evidence)
-        limits = residual.limits_.to(values)
+        limits: Tensor = residual.limits_.to(values)
         return (values - limits) / limits
 
     def unusual(self, evidence: Evidence) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,42 @@
+"""Which parts go together: a defence that could not work is refused when it is put together, in a sentence."""
+
+from __future__ import annotations
+
+from alu.decision import Rule
+from alu.detectors.base import Detector
+from alu.detectors.residual import Residual
+from alu.errors import UsageError
+from alu.purifiers.base import Purifier
+from alu.purifiers.filters import Identity
+
+
+def refuse_misfits(rule: Rule, purifier: Purifier, detector: Detector | None, reference: str) -> None:
+    """Refuse a rule without its detector, a reference that the purifier or the rule has no use for, and a search around
+    anything but the picture itself."""
+    if detector is None and rule.needs_detector:
+        raise UsageError(f"Rule {rule.name!r} needs a detector. Pass detector=alu.detectors.LogitShift().")
+    if reference == "reconstruction" and not purifier.has_reconstruction:
+        raise UsageError(
+            f"reference='reconstruction' compares with the purifier's output before any step, and "
+            f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
+        )
+    if reference == "reconstruction" and rule.uses_state:
+        raise UsageError(
+            f"Rule {rule.name!r} answers from the picture itself where nothing is found, and with "
+            "reference='reconstruction' the logits before purification are not the picture's. Use reference='input'."
+        )
+    if detector is not None and detector.traits.search and type(purifier) is not Identity:
+        raise UsageError(
+            f"{type(detector).__name__} searches around the picture itself and proves nothing about a purified "
+            "one. Leave the purifier out."
+        )
+
+
+def refuse_without_limits(rule: Rule, purifier: Purifier, residual: Residual) -> None:
+    """Refuse, once a defence is calibrated, a rule that needs the second test where that has no limits."""
+    if rule.uses_state and not residual.calibrated:
+        raise UsageError(
+            f"Rule {rule.name!r} needs limits for what purification takes away, and this defence has none: "
+            f"{type(purifier).__name__} makes features, not images, or the defence was calibrated by an earlier "
+            "version. Calibrate it again, or use rule='alu'."
+        )

@@ -32,9 +32,9 @@ def refuse_misfits(rule: Rule, purifier: Purifier, detector: Detector | None, re
         )
 
 
-def refuse_without_limits(rule: Rule, purifier: Purifier, residual: Residual) -> None:
-    """Refuse, once a defence is calibrated, a rule that needs the second test where that has no limits."""
-    if rule.uses_state and not residual.calibrated:
+def refuse_without_limits(rule: Rule, purifier: Purifier, residual: Residual, shape: tuple[int, ...]) -> None:
+    """Refuse, once a defence is calibrated and so has a shape, a rule whose second test has no limits."""
+    if shape and rule.uses_state and not residual.calibrated:
         raise UsageError(
             f"Rule {rule.name!r} needs limits for what purification takes away, and this defence has none: "
             f"{type(purifier).__name__} makes features, not images, or the defence was calibrated by an earlier "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from alu.assembly import refuse_misfits, refuse_without_limits
-from alu.check import answers, check_images, check_logits, evaluating, look_like_probabilities, warn
+from alu.check import answers, check_images, check_logits, evaluating, full_precision, look_like_probabilities, warn
 from alu.decision import SUSPICIOUS, Decision, Evidence, Findings, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
 from alu.detectors.residual import Residual
@@ -45,8 +44,7 @@ class Defense(nn.Module):
     grad_mode
         Which gradient `forward` has; the answer is the same in every mode.
     eps
-        The largest change of a pixel that counts as an attack; where purification takes away more, an image is
-        corrupted.
+        The largest change of a pixel that an attack makes; images from which more is purified away are corrupted.
 
     Examples
     --------
@@ -70,8 +68,7 @@ class Defense(nn.Module):
         check_choice("gradient mode", grad_mode, GRAD_MODES)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
         self.reference, self.grad_mode = reference, grad_mode
-        self.residual = Residual(eps)
-        """The second test, which tells corrupted images from attacked ones."""
+        self.residual = Residual(eps)  # the second test
         self.classes: tuple[str, ...] = ()
         """Names of the classes, where they are known."""
         self.register_buffer("shape_", torch.empty(0, dtype=torch.int64))
@@ -184,11 +181,10 @@ class Defense(nn.Module):
         """
         detection = self._detected(evidence)
         findings = self._findings(evidence, detection)
-        label = self.rule_.logits(evidence, findings).argmax(1)
         accepted = ~detection.flagged if self.rule_.rejects else torch.ones_like(detection.flagged)
         return Decision(
-            label, accepted, detection.flagged, detection.score, detection.p_value, findings.state,
-            evidence.pre_logits, evidence.post_logits, evidence.purified,
+            self.rule_.logits(evidence, findings).argmax(1), accepted, detection.flagged, detection.score,
+            detection.p_value, findings.state, evidence.pre_logits, evidence.post_logits, evidence.purified,
         )  # fmt: skip
 
     def answer(self, evidence: Evidence) -> Tensor:
@@ -202,9 +198,8 @@ class Defense(nn.Module):
 
     def _findings(self, evidence: Evidence, detection: Detection) -> Findings:
         """What both tests say together."""
-        suspicious = detection.flagged
-        if self.detector is not None:  # a p-value that is not a number is not small
-            suspicious = detection.p_value <= SUSPICIOUS * self.detector.false_alarm
+        rate = 0.0 if self.detector is None else SUSPICIOUS * self.detector.false_alarm
+        suspicious = detection.p_value <= rate  # NaN is not small
         return Findings.of(detection.flagged, suspicious, *self.residual.test(evidence))
 
     def _detected(self, evidence: Evidence) -> Detection:
@@ -262,7 +257,7 @@ class Defense(nn.Module):
         self.detector.calibrate(evidence)
         self.residual.calibrate(evidence)
         self.shape_ = torch.tensor(evidence.images.shape[1:])
-        refuse_without_limits(self.rule_, self.purifier, self.residual)
+        refuse_without_limits(self.rule_, self.purifier, self.residual, self.shape)
         return self
 
     def with_rule(self, rule: RuleName) -> Defense:
@@ -278,12 +273,10 @@ class Defense(nn.Module):
         >>> defense.with_rule("graded").rule
         'graded'
         """
-        other = Defense(
-            self.classifier, self.purifier, self.detector, rule, self.reference, self.grad_mode, self.residual.eps
-        )
+        settings = (self.reference, self.grad_mode, self.residual.eps)
+        other = Defense(self.classifier, self.purifier, self.detector, rule, *settings)
         other.residual, other.shape_, other.classes = self.residual, self.shape_, self.classes
-        if self.shape:
-            refuse_without_limits(other.rule_, other.purifier, other.residual)
+        refuse_without_limits(other.rule_, other.purifier, other.residual, other.shape)
         return other
 
     def save(self, path: Path | str, factory: str | None = None) -> None:
@@ -329,8 +322,7 @@ class Defense(nn.Module):
         defense = Defense(**arguments)
         defense.residual.load_state_dict(limits)
         defense.shape_, defense.classes = torch.tensor(shape, dtype=torch.int64), classes
-        if defense.shape:
-            refuse_without_limits(defense.rule_, defense.purifier, defense.residual)
+        refuse_without_limits(defense.rule_, defense.purifier, defense.residual, defense.shape)
         return defense
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -347,13 +339,6 @@ class Defense(nn.Module):
         if f"{prefix}shape_" in state_dict:
             self.shape_ = torch.empty_like(state_dict[f"{prefix}shape_"])
         super()._load_from_state_dict(state_dict, prefix, *rest)
-
-
-@contextmanager
-def full_precision(images: Tensor) -> Iterator[None]:
-    """Compute outside autocast: thresholds come from full-precision logits, and half precision would move them."""
-    with torch.autocast(images.device.type, enabled=False):
-        yield
 
 
 @torch.no_grad()

@@ -191,7 +191,7 @@ def fit_and_measure(
     defense.classes = clean.classes
     why = ""
     if plan.rule == "auto":
-        apart = parts["validation"]
+        apart = parts.get("validation", clean)
         apart = apart if len(apart) >= FEWEST else clean
         choice = choose(defense, apart, seed=plan.seed, device=plan.device, watch=watch)
         defense, why = defense.with_rule(choice.rule), str(choice)

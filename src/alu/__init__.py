@@ -17,6 +17,7 @@ _PLACES = {
     "Evidence": "alu.decision",
     "Outcome": "alu.decision",
     "Result": "alu.evaluation.result",
+    "State": "alu.decision",
     "ThreatModel": "alu.threat",
     "evaluate": "alu.evaluation.evaluate",
     "fit": "alu.fitting",
@@ -24,13 +25,14 @@ _PLACES = {
     "reproduce": "alu.paper.running",
 }
 __all__ = [
-    "AluError", "Decision", "Defense", "Evidence", "Outcome", "Result", "ThreatModel", "__version__", "attacks", "data",
-    "detectors", "errors", "evaluate", "fit", "load", "models", "purifiers", "report", "reproduce", "training",
+    "AluError", "Decision", "Defense", "Evidence", "Outcome", "Result", "State", "ThreatModel", "__version__",
+    "attacks", "data", "detectors", "errors", "evaluate", "fit", "load", "models", "purifiers", "report", "reproduce",
+    "training",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from alu import attacks, data, detectors, errors, models, purifiers, report, training
-    from alu.decision import Decision, Evidence, Outcome
+    from alu.decision import Decision, Evidence, Outcome, State
     from alu.defense import Defense
     from alu.errors import AluError
     from alu.evaluation.evaluate import evaluate

@@ -173,3 +173,10 @@ def look_like_probabilities(logits: Tensor) -> bool:
 def warn(message: str) -> None:
     """Warn the caller's caller, once per place."""
     warnings.warn(message, AluWarning, stacklevel=3)
+
+
+@contextmanager
+def full_precision(images: Tensor) -> Iterator[None]:
+    """Compute outside autocast: thresholds come from full-precision logits, and half precision would move them."""
+    with torch.autocast(images.device.type, enabled=False):
+        yield

@@ -1,4 +1,4 @@
-"""From evidence to an answer: Evidence, the rules (alu, purified, abstain), Decision, Outcome."""
+"""From evidence to an answer: Evidence, State, the rules (alu, purified, abstain, graded), Decision, Outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from torch import Tensor
 
 from alu.errors import check_choice
 
-RuleName = Literal["alu", "purified", "abstain"]
+RuleName = Literal["alu", "purified", "abstain", "graded"]
+SUSPICIOUS = 4.0
+"""An image is suspicious up to so many times the p-value at which it is flagged."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,52 @@ TENSORS = ("images", "purified", "pre_logits", "post_logits")
 """The fields of `Evidence` that have a row for each image."""
 
 
+class State(IntEnum):
+    """What the tests of a defence say about one image; a later one overrides an earlier one.
+
+    Attacked: flagged. Suspicious: nearly flagged, with a p-value of at most four times `false_alarm`. Corrupted: what
+    purification took away is too large for an attack of the stated size.
+
+    Examples
+    --------
+    >>> alu.State(int(defense.decide(images).state[0])).word
+    'clean'
+    """
+
+    CLEAN = 0
+    SUSPICIOUS = 1
+    ATTACKED = 2
+    CORRUPTED = 3
+
+    @property
+    def word(self) -> str:
+        """Its name in a sentence."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the tests say about each image [N]: whether it is flagged, its `State`, and whether it is noisy, that is
+    whether its corruption is all over it, so that purification helps."""
+
+    flagged: Tensor
+    state: Tensor
+    noisy: Tensor
+
+    @staticmethod
+    def of(flagged: Tensor, suspicious: Tensor, noisy: Tensor, specked: Tensor) -> Findings:
+        """From the outcome of each test [N]; few spoilt pixels do not count where all are noisy."""
+        state = torch.where(suspicious, int(State.SUSPICIOUS), int(State.CLEAN))
+        state = torch.where(flagged, int(State.ATTACKED), state)
+        return Findings(flagged, torch.where(noisy | specked, int(State.CORRUPTED), state), noisy)
+
+    @staticmethod
+    def none(logits: Tensor) -> Findings:
+        """Where nothing was looked for, for rules that do not ask."""
+        no = torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
+        return Findings.of(no, no, no, no)
+
+
 @dataclass(frozen=True)
 class Decision:
     """The deployed answer for each image; `decision[3]` is that for image 3, `decision[:10]` those for the first ten.
@@ -74,7 +122,9 @@ class Decision:
     label, accepted
         The predicted class (int64 [N]), and False where the rule abstains from answering (bool [N]).
     flagged, score, p_value
-        Whether the detector finds the image suspicious, its score and its p-value [N]; NaN without a detector.
+        Whether the detector flags the image, its score and its p-value [N]; NaN without a detector.
+    state
+        What the tests say about the image, as values of `State` (int64 [N]); all clean without a detector.
     pre_logits, post_logits
         Logits before and after purification [N, classes].
     purified
@@ -84,7 +134,7 @@ class Decision:
     --------
     >>> decision = defense.decide(images)
     >>> sorted(decision[0].to_dict())
-    ['accepted', 'flagged', 'label', 'p_value', 'post_logits', 'pre_logits', 'score']
+    ['accepted', 'flagged', 'label', 'p_value', 'post_logits', 'pre_logits', 'score', 'state']
     """
 
     label: Tensor
@@ -92,6 +142,7 @@ class Decision:
     flagged: Tensor
     score: Tensor
     p_value: Tensor
+    state: Tensor
     pre_logits: Tensor
     post_logits: Tensor
     purified: Tensor
@@ -104,9 +155,13 @@ class Decision:
         return Decision(*(getattr(self, item.name)[at] for item in fields(Decision)))
 
     def to_dict(self, purified: bool = False) -> dict[str, Any]:
-        """Plain values by name, ready for JSON: NaN becomes None, and images are left out unless `purified`."""
+        """Plain values by name, ready for JSON: NaN becomes None, states become words, and images are left out unless
+        `purified`."""
         names = [item.name for item in fields(Decision) if purified or item.name != "purified"]
-        return {name: _plain(getattr(self, name).tolist()) for name in names}
+        plain = {name: _plain(getattr(self, name).tolist()) for name in names}
+        states = plain["state"]
+        plain["state"] = [State(one).word for one in states] if isinstance(states, list) else State(states).word
+        return plain
 
     def outcome(self, labels: Tensor) -> Tensor:
         """CORRECT, WRONG or REJECTED for each image [N], as int64 values of `Outcome`."""
@@ -142,14 +197,16 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """How evidence and flags become logits, and whether flagged images are rejected."""
+    """How evidence and findings become logits, and whether flagged images are rejected."""
 
     name: str
-    logits: Callable[[Evidence, Tensor], Tensor]
-    uses_flags: bool
+    logits: Callable[[Evidence, Findings], Tensor]
+    uses_flags: bool = False
     """Whether the logits themselves depend on the flags."""
-    rejects: bool
+    rejects: bool = False
     """Whether a flagged image is not answered."""
+    uses_state: bool = False
+    """Whether the logits depend on the state, and may be those of the image itself."""
 
     @property
     def needs_detector(self) -> bool:
@@ -157,20 +214,28 @@ class Rule:
         return self.uses_flags or self.rejects
 
 
-def _alu(evidence: Evidence, flagged: Tensor) -> Tensor:
-    return torch.where(flagged[:, None], evidence.change, evidence.post_logits)
+def _alu(evidence: Evidence, findings: Findings) -> Tensor:
+    return torch.where(findings.flagged[:, None], evidence.change, evidence.post_logits)
 
 
-def _purified(evidence: Evidence, flagged: Tensor) -> Tensor:
+def _purified(evidence: Evidence, findings: Findings) -> Tensor:
     return evidence.post_logits
+
+
+def _graded(evidence: Evidence, findings: Findings) -> Tensor:
+    # Noise is best answered after purification; a few spoilt pixels, which purification smears, before it.
+    after = (findings.state == State.SUSPICIOUS) | findings.noisy
+    answer = torch.where(after[:, None], evidence.post_logits, evidence.pre_logits)
+    return torch.where((findings.state == State.ATTACKED)[:, None], evidence.change, answer)
 
 
 RULES = {
     rule.name: rule
     for rule in (
-        Rule("alu", _alu, uses_flags=True, rejects=False),
-        Rule("purified", _purified, uses_flags=False, rejects=False),
-        Rule("abstain", _purified, uses_flags=False, rejects=True),
+        Rule("alu", _alu, uses_flags=True),
+        Rule("purified", _purified),
+        Rule("abstain", _purified, rejects=True),
+        Rule("graded", _graded, uses_flags=True, uses_state=True),
     )
 }
 

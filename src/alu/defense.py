@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -11,9 +10,11 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from alu.check import answers, check_images, check_logits, evaluating, look_like_probabilities, warn
-from alu.decision import Decision, Evidence, RuleName, find_rule
+from alu.assembly import refuse_misfits, refuse_other_size, refuse_without_limits
+from alu.check import answers, check_images, check_logits, evaluating, full_precision, look_like_probabilities, warn
+from alu.decision import SUSPICIOUS, Decision, Evidence, Findings, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
+from alu.detectors.residual import Residual
 from alu.errors import InputError, UsageError, check_choice
 from alu.progress import Count
 from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits, replace
@@ -36,11 +37,14 @@ class Defense(nn.Module):
     purifier, detector
         What makes cleaner images (default: `Identity`), and what flags suspicious ones (only "purified" works without).
     rule
-        "alu" (argmax Δ where flagged, else argmax Π), "purified" (argmax Π), "abstain" (argmax Π, none where flagged).
+        "alu" (argmax Δ where flagged, else argmax Π), "purified" (argmax Π), "abstain" (argmax Π, none where flagged),
+        or "graded" (argmax Π' where nothing is found, argmax Π where suspicious or noisy, argmax Δ where attacked).
     reference
         What Π' is the logits of: the "input", or the purifier's "reconstruction".
     grad_mode
         Which gradient `forward` has; the answer is the same in every mode.
+    eps
+        The largest change of a pixel that an attack makes; images from which more is purified away are corrupted.
 
     Examples
     --------
@@ -52,29 +56,19 @@ class Defense(nn.Module):
 
     def __init__(
         self, classifier: Classifier, purifier: Purifier | None = None, detector: Detector | None = None,
-        rule: RuleName = "alu", reference: Reference = "input", grad_mode: GradMode = "unrolled",
+        rule: RuleName = "alu", reference: Reference = "input", grad_mode: GradMode = "unrolled", eps: float = 8 / 255,
     ) -> None:  # fmt: skip
         super().__init__()
         if not callable(classifier):
             raise UsageError(f"Defense needs a classifier it can call; {type(classifier).__name__} is not callable.")
         self.rule_ = find_rule(rule)
-        if detector is None and self.rule_.needs_detector:
-            raise UsageError(f"Rule {rule!r} needs a detector. Pass detector=alu.detectors.LogitShift().")
         check_choice("reference", reference, REFERENCES)
         purifier = Identity() if purifier is None else purifier
-        if reference == "reconstruction" and not purifier.has_reconstruction:
-            raise UsageError(
-                f"reference='reconstruction' compares with the purifier's output before any step, and "
-                f"{type(purifier).__name__} has none. Use reference='input', or LatentVAE."
-            )
-        if detector is not None and detector.around and type(purifier) is not Identity:
-            raise UsageError(
-                f"{type(detector).__name__} looks around the picture itself and proves nothing about a purified "
-                "one. Leave the purifier out."
-            )
+        refuse_misfits(self.rule_, purifier, detector, reference)
         check_choice("gradient mode", grad_mode, GRAD_MODES)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
         self.reference, self.grad_mode = reference, grad_mode
+        self.residual = Residual(eps)  # the second test
         self.classes: tuple[str, ...] = ()
         """Names of the classes, where they are known."""
         self.register_buffer("shape_", torch.empty(0, dtype=torch.int64))
@@ -150,21 +144,15 @@ class Defense(nn.Module):
                 return Evidence(images, output.purified, logits_before, logits_after, self.classifier)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits of the deployed answer [N, classes]: Δ where the rule is "alu" and the image is flagged, else Π.
+        """Logits of the deployed answer [N, classes]: Π, Δ or, with rule "graded", Π', row by row.
 
         Examples
         --------
         >>> torch.equal(defense(images).argmax(1), defense.decide(images).label)
         True
         """
-        self._refuse_other_size(images)
-        evidence = self.evidence(images)
-        if self.rule_.uses_flags or self.detector is None:
-            _, answer = self._answered(evidence)
-        else:  # a search would cost far more than the logits, which do not depend on what it finds
-            if self.rule_.needs_detector:
-                self.detector.require_calibration()
-            answer = self.rule_.logits(evidence, torch.zeros(len(evidence), dtype=torch.bool, device=images.device))
+        refuse_other_size(self.shape, images)
+        answer = self.answer(self.evidence(images))
         if self.grad_mode == "blind" and torch.is_grad_enabled() and images.requires_grad:
             with evaluating(self.classifier):
                 return replace(self.logits(images), answer.detach())
@@ -180,7 +168,7 @@ class Defense(nn.Module):
         torch.Size([4])
         """
         check_images(images, "Defense")
-        self._refuse_other_size(images)
+        refuse_other_size(self.shape, images)
         starts = range(0, max(1, len(images)), batch_size)
         return Decision.join([self.judge(self.evidence(images[start : start + batch_size])) for start in starts])
 
@@ -191,17 +179,33 @@ class Defense(nn.Module):
         --------
         >>> decision = defense.judge(defense.evidence(images))
         """
-        detection, answer = self._answered(evidence)
+        detection = self._detected(evidence)
+        findings = self._findings(evidence, detection)
         accepted = ~detection.flagged if self.rule_.rejects else torch.ones_like(detection.flagged)
         return Decision(
-            answer.argmax(1), accepted, detection.flagged, detection.score, detection.p_value,
-            evidence.pre_logits, evidence.post_logits, evidence.purified,
+            self.rule_.logits(evidence, findings).argmax(1), accepted, detection.flagged, detection.score,
+            detection.p_value, findings.state, evidence.pre_logits, evidence.post_logits, evidence.purified,
         )  # fmt: skip
 
-    def _answered(self, evidence: Evidence) -> tuple[Detection, Tensor]:
-        """The detector's result, and the logits that the rule answers with."""
-        detection = self._detected(evidence)
-        return detection, self.rule_.logits(evidence, detection.flagged)
+    def answer(self, evidence: Evidence) -> Tensor:
+        """The logits that the rule answers with [N, classes]; what `forward` returns for this evidence.
+
+        Examples
+        --------
+        >>> logits = defense.answer(defense.evidence(images))
+        """
+        if self.rule_.uses_flags:
+            return self.rule_.logits(evidence, self._findings(evidence, self._detected(evidence)))
+        if self.rule_.rejects and self.detector is not None:
+            self.detector.require_calibration()
+        # Whatever the detector finds, the logits are the same, and a search costs far more than they do.
+        return self.rule_.logits(evidence, Findings.none(evidence.post_logits))
+
+    def _findings(self, evidence: Evidence, detection: Detection) -> Findings:
+        """What both tests say together."""
+        rate = 0.0 if self.detector is None else SUSPICIOUS * self.detector.false_alarm
+        suspicious = detection.p_value <= rate  # NaN is not small
+        return Findings.of(detection.flagged, suspicious, *self.residual.test(evidence))
 
     def _detected(self, evidence: Evidence) -> Detection:
         """The detector's result; NaN and no flag if there is none, or one that is neither needed nor calibrated."""
@@ -211,16 +215,6 @@ class Defense(nn.Module):
         count, device = len(evidence), evidence.post_logits.device
         unknown = torch.full((count,), float("nan"), dtype=torch.float64, device=device)
         return Detection(unknown, unknown, torch.zeros(count, dtype=torch.bool, device=device))
-
-    def _refuse_other_size(self, images: Tensor) -> None:
-        """Refuse images of another size: a threshold is valid only for the size it was calibrated on."""
-        known, given = self.shape, tuple(images.shape[1:])
-        if known and given != known:
-            expected, actual = (" x ".join(map(str, shape)) for shape in (known, given))
-            raise InputError(
-                f"This defence was calibrated on images of {expected} (channels, height, width); these are {actual}. "
-                "Scale the images, or calibrate again on images of this size."
-            )
 
     @torch.no_grad()
     def calibrate(self, images: Tensor, batch_size: int = 100, watch: Count | None = None) -> Defense:
@@ -256,8 +250,29 @@ class Defense(nn.Module):
         if self.detector is None:
             raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
         self.detector.calibrate(evidence)
+        self.residual.calibrate(evidence)
         self.shape_ = torch.tensor(evidence.images.shape[1:])
+        refuse_without_limits(self.rule_, self.purifier, self.residual, self.shape)
         return self
+
+    def with_rule(self, rule: RuleName) -> Defense:
+        """A defence with another rule, made of the same parts and calibrated if this one is.
+
+        Parameters
+        ----------
+        rule
+            The other rule.
+
+        Examples
+        --------
+        >>> defense.with_rule("graded").rule
+        'graded'
+        """
+        settings = (self.reference, self.grad_mode, self.residual.eps)
+        other = Defense(self.classifier, self.purifier, self.detector, rule, *settings)
+        other.residual, other.shape_, other.classes = self.residual, self.shape_, self.classes
+        refuse_without_limits(other.rule_, other.purifier, other.residual, other.shape)
+        return other
 
     def save(self, path: Path | str, factory: str | None = None) -> None:
         """Write a folder from which `Defense.load` reads a defence that makes equal decisions.
@@ -298,9 +313,11 @@ class Defense(nn.Module):
         """
         from alu.saving import read
 
-        arguments, shape, classes = read(Path(path), classifier, trust)
+        arguments, limits, shape, classes = read(Path(path), classifier, trust)
         defense = Defense(**arguments)
+        defense.residual.load_state_dict(limits)
         defense.shape_, defense.classes = torch.tensor(shape, dtype=torch.int64), classes
+        refuse_without_limits(defense.rule_, defense.purifier, defense.residual, defense.shape)
         return defense
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -317,13 +334,6 @@ class Defense(nn.Module):
         if f"{prefix}shape_" in state_dict:
             self.shape_ = torch.empty_like(state_dict[f"{prefix}shape_"])
         super()._load_from_state_dict(state_dict, prefix, *rest)
-
-
-@contextmanager
-def full_precision(images: Tensor) -> Iterator[None]:
-    """Compute outside autocast: thresholds come from full-precision logits, and half precision would move them."""
-    with torch.autocast(images.device.type, enabled=False):
-        yield
 
 
 @torch.no_grad()

@@ -72,6 +72,8 @@ class Fitted:
     """Why there is no attacked row; empty if there is one."""
     harmless: tuple[Row, ...]
     seconds: float
+    why: str = ""
+    """Which rule was chosen and why, as a sentence; empty where the user named one."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -128,41 +130,46 @@ class Fitted:
 
 
 def measure(
-    defense: Defense, held_out: Dataset, *, seed: int, device: str, watch: Watch, started: float | None = None
-) -> Fitted:
+    defense: Defense, held_out: Dataset, *, seed: int, device: str, watch: Watch, started: float | None = None,
+    why: str = "",
+) -> Fitted:  # fmt: skip
     """A calibrated defence on images that nothing was fitted, calibrated or chosen on; `started` is when the fit was,
-    by `time.monotonic`."""
+    by `time.monotonic`, and `why` says how its rule was chosen."""
     started = time.monotonic() if started is None else started
     portion = at_once(held_out.shape, 100)
-
-    def drawn(limits: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        most, least = limits
-        some = held_out.draw(min(len(held_out), max(least, at_once(held_out.shape, most))), seed)
-        return some.images.to(device), some.labels.to(device)
-
-    clean = _counted(defense, *drawn(CLEAN), portion, partial(watch, "Checking on clean images"))
-    attacked, reason = _attacked(defense, *drawn(ATTACKED), portion, seed, watch)
-    changed = harmless_rows(defense, *drawn(CHANGED), portion, partial(watch, "Checking on harmless changes"))
+    take = partial(drawn, held_out, seed=seed, device=device)
+    clean = _counted(defense, *take(CLEAN), portion, partial(watch, "Checking on clean images"))
+    images, labels = take(ATTACKED)
+    found, reason = oblivious(defense, images, labels, portion, seed, partial(watch, "Attacking with PGD-20"))
+    attacked = None
+    if found is not None:
+        counted = _counted(defense, found, labels, portion, partial(watch, "Checking on attacked images"))
+        attacked = Row.of("PGD-20, 8/255 (does not know the defence)", counted)
+    changed = harmless_rows(defense, *take(CHANGED), portion, partial(watch, "Checking on harmless changes"))
     harmless = tuple(Row.of(found["change"], found, found["moderate"]) for found in changed)
-    return Fitted(defense, Row.of("clean", clean), attacked, reason, harmless, time.monotonic() - started)
+    return Fitted(defense, Row.of("clean", clean), attacked, reason, harmless, time.monotonic() - started, why)
 
 
-def _attacked(
-    defense: Defense, images: Tensor, labels: Tensor, portion: int, seed: int, watch: Watch
-) -> tuple[Row | None, str]:
-    """The row of PGD-20, or why there is none."""
+def drawn(dataset: Dataset, limits: tuple[int, int], *, seed: int, device: str) -> tuple[Tensor, Tensor]:
+    """Images and labels, at most and at least so many as the limits say; fewer where pictures are large."""
+    most, least = limits
+    some = dataset.draw(min(len(dataset), max(least, at_once(dataset.shape, most))), seed)
+    return some.images.to(device), some.labels.to(device)
+
+
+def oblivious(
+    defense: Defense, images: Tensor, labels: Tensor, portion: int, seed: int, watch: Count
+) -> tuple[Tensor | None, str]:
+    """What PGD-20 on the classifier alone makes of images, or why there is no such attack."""
     search = PGD(eps=8 / 255, steps=20, seed=seed, batch_size=portion)
-    attacking = partial(watch, "Attacking with PGD-20")
-    attacking(0, len(images))
+    watch(0, len(images))
     try:
-        found = search(defense.classifier, images, labels, attacking)
+        return search(defense.classifier, images, labels, watch), ""
     except (NoGradientError, RuntimeError) as error:
         # torch has many errors for what cannot be differentiated, all of them RuntimeError; the commonest is NumPy's.
         none = isinstance(error, NoGradientError) or "requires grad" in str(error)
         why = "it has no gradient" if none else f"its gradient failed ({' '.join(str(error).split())})"
         return None, f"The classifier was not attacked: {why}. How much of an attack is noticed was not measured."
-    row = _counted(defense, found, labels, portion, partial(watch, "Checking on attacked images"))
-    return Row.of("PGD-20, 8/255 (does not know the defence)", row), ""
 
 
 def _counted(defense: Defense, images: Tensor, labels: Tensor, portion: int, watch: Count) -> dict[str, int]:

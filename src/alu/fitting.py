@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from alu.check import check_classifier, check_images, check_labels, evaluating, find_device, warn
+from alu.choosing import choose
 from alu.data import open_dataset
 from alu.data.dataset import Dataset
 from alu.data.splits import own_part
-from alu.decision import RuleName, find_rule
+from alu.decision import RULES, RuleName
 from alu.defense import REFERENCES, Defense, Reference
 from alu.detectors import Detector, LogitPeak, LogitShift
 from alu.errors import DataError, InputError, StorageError, UsageError, check_choice
@@ -29,6 +30,10 @@ from alu.stats import fewest_clean
 from alu.training.recipes.own import train_vae
 
 DetectorName = Literal["peak", "shift"]
+Auto = Literal["auto"]
+"""In place of a rule: the best one for these pictures is chosen."""
+FEWEST = 100
+"""With fewer validation pictures than these, the rule is chosen on the calibration pictures."""
 FITTED = ("vae", "pca")
 """The purifiers that are made from the user's own images; all others are loaded by name."""
 DETECTORS: dict[DetectorName, type[Detector]] = {"peak": LogitPeak, "shift": LogitShift}
@@ -43,7 +48,7 @@ class Plan:
     purifier: str | Purifier = "vae"
     steps: int = 20
     detector: DetectorName = "peak"
-    rule: RuleName = "alu"
+    rule: RuleName | Auto = "auto"
     reference: Reference = "input"
     false_alarm: float = 0.005
     epochs: int | None = None
@@ -62,7 +67,7 @@ class Plan:
         elif name:
             check_choice("purifier", name.partition("@")[0], [*FITTED, *purifier_names()])
         find_device(self.device)
-        find_rule(self.rule)
+        check_choice("rule", self.rule, ["auto", *RULES])
         check_choice("reference", self.reference, REFERENCES)
         if self.reference == "reconstruction" and name.partition("@")[0] in ("pca", *FILTERS):
             raise UsageError(f'reference="reconstruction" needs a VAE; {name} has no reconstruction to compare with.')
@@ -79,8 +84,9 @@ class Plan:
     @property
     def parts(self) -> tuple[str, ...]:
         """The splits of the data that this fit needs."""
-        needed = {"vae": ("train", "validation"), "pca": ("train",)}
-        return (*needed.get(str(self.purifier), ()), "calibration", "test")
+        trained = ("train",) if self.purifier in FITTED else ()
+        validated = ("validation",) if self.purifier == "vae" or self.rule == "auto" else ()
+        return (*trained, *validated, "calibration", "test")
 
 
 def fit(
@@ -92,7 +98,7 @@ def fit(
     purifier: str = "vae",
     steps: int = 20,
     detector: DetectorName = "peak",
-    rule: RuleName = "alu",
+    rule: RuleName | Auto = "auto",
     reference: Reference = "input",
     false_alarm: float = 0.005,
     epochs: int | None = None,
@@ -105,7 +111,7 @@ def fit(
 ) -> Defense:
     """A calibrated defence around a trained classifier, measured on held-out images; what `alu fit` does, in Python.
 
-    70 % of the images train the purifier, 15 % calibrate, 5 % choose the best weights and 10 % measure the result. A
+    70 % of the images train the purifier, 15 % calibrate, 5 % choose weights and rule, 10 % measure the result. A
     defence that loses more than 10 points of clean accuracy is refused with `HarmfulDefenseError`; other weaknesses are
     warnings. `alu.fitting.fit_and_measure` also returns what was measured.
 
@@ -126,7 +132,8 @@ def fit(
     detector
         "peak" (the largest absolute logit change) or "shift" (the sum of the absolute logit changes, the paper's).
     rule, reference
-        What to answer, and what logits are compared with: see `Defense`.
+        What to answer, and what logits are compared with: see `Defense`. Rule "auto" takes "graded", "alu" or
+        "purified", whichever is right most often on validation images: clean, attacked, changed without harm.
     false_alarm
         The share of clean images that may be flagged.
     epochs, max_minutes
@@ -177,11 +184,18 @@ def fit_and_measure(
     _check_classifier(classifier, clean, plan.device)
     _refuse_too_few(len(clean), plan.false_alarm)
     purifier = _purifier(classifier, parts, plan, watch).to(plan.device)
-    defense = Defense(classifier, purifier, DETECTORS[plan.detector](plan.false_alarm), plan.rule, plan.reference)
+    rule: RuleName = "alu" if plan.rule == "auto" else plan.rule
+    defense = Defense(classifier, purifier, DETECTORS[plan.detector](plan.false_alarm), rule, plan.reference)
     watch("Calibrating", 0, len(clean))
     defense.calibrate(clean.images.to(plan.device), at_once(clean.shape, 100), partial(watch, "Calibrating"))
     defense.classes = clean.classes
-    return measure(defense, held_out, seed=plan.seed, device=plan.device, watch=watch, started=started)
+    why = ""
+    if plan.rule == "auto":
+        apart = parts.get("validation", clean)
+        apart = apart if len(apart) >= FEWEST else clean
+        choice = choose(defense, apart, seed=plan.seed, device=plan.device, watch=watch)
+        defense, why = defense.with_rule(choice.rule), str(choice)
+    return measure(defense, held_out, seed=plan.seed, device=plan.device, watch=watch, started=started, why=why)
 
 
 def _split(

@@ -24,6 +24,7 @@ READINGS: dict[str, tuple[RuleName, Reference]] = {
     "reconstruction": ("alu", "reconstruction"),
     "purified": ("purified", "input"),
     "abstain": ("abstain", "input"),
+    "graded": ("graded", "input"),
 }
 """By name, a rule and the reference that the logits after purification are compared with."""
 CHECK = "check"
@@ -33,9 +34,11 @@ DEMO = {
     "demo-reconstruction": ("vae", "reconstruction"),
     "demo-purified": ("vae", "purified"),
     "demo-abstain": ("vae", "abstain"),
+    "demo-graded": ("vae", "graded"),
     "demo-pca": ("pca", "input"),
     "demo-pca-purified": ("pca", "purified"),
     "demo-pca-abstain": ("pca", "abstain"),
+    "demo-pca-graded": ("pca", "graded"),
 }
 """The demo's purifiers in every reading; PCA has no reconstruction to compare with."""
 FILTERS: dict[str, Callable[..., Purifier]] = {

@@ -34,12 +34,15 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
         "rule": defense.rule,
         "reference": defense.reference,
         "grad_mode": defense.grad_mode,
+        "eps": defense.residual.eps,
         "shape": list(defense.shape),
         "classes": list(defense.classes),
     }
     tensors = {f"purifier.{name}": tensor for name, tensor in defense.purifier.state_dict().items()}
     if defense.detector is not None and defense.detector.calibrated:
         tensors |= {f"detector.{name}": tensor for name, tensor in defense.detector.state_dict().items()}
+    if defense.residual.calibrated:
+        tensors |= {f"residual.{name}": tensor for name, tensor in defense.residual.state_dict().items()}
     with replacing_folder(path, is_defense) as folder:
         write_tensors(folder / "weights.safetensors", tensors)
         facts["weights_sha256"] = sha256(folder / "weights.safetensors")
@@ -51,9 +54,11 @@ def is_defense(path: Path) -> bool:
     return (path / "defense.json").is_file()
 
 
-def read(path: Path, classifier: Any, trust: bool) -> tuple[dict[str, Any], tuple[int, ...], tuple[str, ...]]:
-    """The arguments of the saved defence, the shape it was calibrated on, and its classes; a classifier that differs
-    from the calibrated one is refused."""
+def read(
+    path: Path, classifier: Any, trust: bool
+) -> tuple[dict[str, Any], dict[str, Tensor], tuple[int, ...], tuple[str, ...]]:
+    """The arguments of the saved defence, the limits of its second test, the shape it was calibrated on, and its
+    classes; a classifier that differs from the calibrated one is refused."""
     if not is_defense(path):
         raise StorageError(f"{path} is not a saved defence: it has no defense.json. `alu fit` writes one.")
     facts = read_checked(path / "defense.json", READABLE, ADVICE)
@@ -71,9 +76,10 @@ def read(path: Path, classifier: Any, trust: bool) -> tuple[dict[str, Any], tupl
         if detector is not None and fitted:
             detector.load_state_dict(fitted)
         settings = {name: facts[name] for name in ("rule", "reference", "grad_mode")}
+        settings |= {name: facts[name] for name in ("eps",) if name in facts}  # older folders have none
         rebuilt = _classifier(facts["classifier"], classifier, trust, path)
         arguments = {"classifier": rebuilt, "purifier": purifier, "detector": detector, **settings}
-        return arguments, tuple(facts["shape"]), tuple(facts["classes"])
+        return arguments, _part(tensors, "residual."), tuple(facts["shape"]), tuple(facts["classes"])
     except AluError:
         raise
     except (KeyError, TypeError, RuntimeError) as error:

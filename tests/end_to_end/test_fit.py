@@ -92,7 +92,12 @@ def test_a_vae_from_a_file_and_every_rule(place: Path, tmp_path: Path) -> None:
     vae = seeded(lambda: models.vae(latent=4, width=8), 0)
     card = models.Card("small", "vae", vae.architecture, "nothing", "none", "this test", "MIT", "")  # type: ignore[arg-type]
     path = models.save(vae, card, tmp_path)
-    for rule, reference in (("alu", "reconstruction"), ("abstain", "input"), ("purified", "input")):
+    for rule, reference in (
+        ("alu", "reconstruction"),
+        ("abstain", "input"),
+        ("purified", "input"),
+        ("graded", "input"),
+    ):
         words = ("--purifier", path, "--steps", 2, "--rule", rule, "--reference", reference)
         done = alu(place, "fit", *OWN, "--out", tmp_path / rule, *words, "--force")
         assert (done.code, done.unwarned) == (0, ""), done

@@ -16,8 +16,8 @@ from PIL import Image
 from tests.end_to_end.command import ENVIRONMENT, alu, snapshot
 from tests.end_to_end.own_classifier import stripes, write_classifier, write_pictures
 
-ALL_READ = "alu: 6 files: 0 flagged, 0 not answered, 0 not read.\n"
-FIELDS = ["file", "label", "class", "accepted", "flagged", "score", "p_value", "error"]
+ALL_READ = "alu: 6 files: 0 flagged, 0 corrupted, 0 not answered, 0 not read.\n"
+FIELDS = ["file", "label", "class", "accepted", "flagged", "state", "score", "p_value", "error"]
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,7 @@ def test_json_lines(place: Path) -> None:
     assert [row["class"] for row in rows] == ["lying", "standing"] * 3
     assert [row["label"] for row in rows] == [0, 1] * 3
     assert all(row["accepted"] and row["error"] is None and 0 < row["p_value"] <= 1 for row in rows)
+    assert all(row["state"] in ("clean", "suspicious") for row in rows), "none is flagged"
 
 
 def test_csv_says_the_same_at_every_batch_size(place: Path) -> None:
@@ -68,6 +69,7 @@ def test_csv_says_the_same_at_every_batch_size(place: Path) -> None:
     for row, line in zip(rows, lines, strict=True):
         told = json.loads(line)
         assert (row["file"], row["class"], row["flagged"]) == (told["file"], told["class"], str(told["flagged"]))
+        assert row["state"] == told["state"]
         assert float(row["score"]) == pytest.approx(told["score"], abs=1e-3)
 
 
@@ -77,8 +79,9 @@ def test_table(place: Path) -> None:
     lines = [line for line in done.out.splitlines() if ".png" in line]
     assert len(lines) == 6
     assert "standing" in lines[1]
+    assert all("clean" in line or "suspicious" in line for line in lines)
     assert "3 [bold].png" in lines[3]
-    assert done.out.splitlines()[-1] == "6 files: 0 flagged, 0 not answered, 0 not read."
+    assert done.out.splitlines()[-1] == "6 files: 0 flagged, 0 corrupted, 0 not answered, 0 not read."
 
 
 def test_a_narrow_screen_does_not_cut_names(place: Path) -> None:
@@ -101,7 +104,8 @@ def test_bad_files_are_reported_and_the_rest_go_on(place: Path, mixed: Path) -> 
     told = done.err.splitlines()
     assert len(told) == 5
     flagged = sum(bool(row["flagged"]) for row in rows.values())
-    assert told[-1] == f"alu: 11 files: {flagged} flagged, 0 not answered, 4 not read."
+    corrupted = sum(row["state"] == "corrupted" for row in rows.values())
+    assert told[-1] == f"alu: 11 files: {flagged} flagged, {corrupted} corrupted, 0 not answered, 4 not read."
     assert all(line.startswith("alu: ") for line in told)
     table = alu(place, "predict", "defense", mixed, "--trust")
     assert (table.code, table.out.count("│ not read")) == (3, 3)
@@ -146,7 +150,9 @@ def test_what_is_not_answered_is_counted(place: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in done.out.splitlines()]
     flagged = sum(row["flagged"] for row in rows)
     assert flagged > 0, "or the test shows nothing"
-    assert done.err == f"alu: 140 files: {flagged} flagged, {flagged} not answered, 0 not read.\n"
+    corrupted = sum(row["state"] == "corrupted" for row in rows)
+    told = f"{flagged} flagged, {corrupted} corrupted, {flagged} not answered"
+    assert done.err == f"alu: 140 files: {told}, 0 not read.\n"
 
 
 def test_from_another_folder_than_the_module(place: Path, tmp_path: Path) -> None:

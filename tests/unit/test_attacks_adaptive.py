@@ -37,7 +37,9 @@ EVERY = (
 )
 
 
-READINGS = (("alu", "input"), ("alu", "reconstruction"), ("purified", "input"), ("abstain", "input"))
+READINGS = (
+    ("alu", "input"), ("alu", "reconstruction"), ("purified", "input"), ("abstain", "input"), ("graded", "input"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -79,6 +81,9 @@ def test_an_image_does_not_depend_on_its_batch(name: str) -> None:
         ("Decoy", "alu", "input"),
         ("Direct", "alu", "input"),
         ("Direct", "purified", "input"),
+        ("Direct", "graded", "input"),
+        ("Stealth", "graded", "input"),
+        ("Soft", "graded", "input"),
         ("Stealth", "abstain", "input"),
         ("Soft", "alu", "input"),
         ("Trajectory", "alu", "reconstruction"),

@@ -13,7 +13,9 @@ from alu.attacks import AutoAttack, CWLinf, adaptive
 from alu.attacks.adaptive import Soft
 from alu.attacks.adaptive.soft import OnSoft, SoftOutput, standard
 from alu.attacks.adaptive.view import Level
+from alu.decision import State
 from alu.detectors import LogitShift
+from alu.evaluation.harmless import gaussian_noise
 from alu.rng import generator
 from tests.toys import CLASSES, Nudged, Toy, attacks_tried, toy_data, toy_defense, toy_images
 
@@ -32,6 +34,21 @@ def test_the_soft_output_hardens_into_the_rule() -> None:
     images = (data.images + noise).clamp(0, 1)
     soft = adaptive.SoftOutput(defense, Level(), temperature=1e-6)(images)
     assert torch.equal(soft.argmax(1), defense.decide(images).label)
+
+
+def test_under_graded_the_soft_output_hardens_into_the_answer_of_every_state() -> None:
+    defense, images = toy_defense("graded"), toy_images(24)
+    specked = images[:4].clone()
+    specked[:, :, 3, 3] = 1 - specked[:, :, 3, 3].round()
+    everything = torch.cat([images, gaussian_noise(images[:4], 0.3), specked])
+    decision = defense.decide(everything)
+    assert set(decision.state.tolist()) == set(State), "every branch must be exercised"
+    soft = SoftOutput(defense, Level(), temperature=1e-7)
+    expected = standard(defense(everything))
+    torch.testing.assert_close(soft(everything), expected, rtol=1e-3, atol=1e-3)
+    at = everything.clone().requires_grad_(True)
+    (gradient,) = torch.autograd.grad(SoftOutput(defense, Level(), 0.25)(at)[:, 0].sum(), at)
+    assert bool((gradient.flatten(1).abs().amax(1) > 0).all())
 
 
 def test_under_abstain_a_flagged_image_is_no_success() -> None:

@@ -15,7 +15,9 @@ from alu.attacks.adaptive import Direct, Stealth
 from alu.attacks.adaptive.stealth import SPARE, FoolAndHide, on_manifold, without
 from alu.attacks.adaptive.view import Level
 from alu.attacks.goals import margin
+from alu.decision import State
 from alu.detectors import LogitShift
+from alu.evaluation.harmless import gaussian_noise
 from alu.purifiers import Blur
 from alu.rng import generator
 from alu.threat import ThreatModel
@@ -150,3 +152,30 @@ def test_image_sizes_that_the_stride_does_not_divide() -> None:
     labels = defense.decide(images).label
     adversarial = Stealth(eps=0.05, steps=2, budget="quick", weights=(1.0,))(defense, images, labels)
     assert bool(THREAT.contains(adversarial, images).all())
+
+
+def test_under_graded_the_image_itself_is_made_wrong_and_stays_unsuspicious() -> None:
+    defense, data = toy_defense("graded"), toy_data(12)
+    # The stated size: what a larger attack leaves counts as corrupted.
+    attack = Stealth(eps=defense.residual.eps, steps=15, budget="quick")
+    searches = list(attack.tries(defense))
+    assert len(searches) == 2 * len(list(attack.tries(toy_defense("alu"))))
+    goal = searches[0].goal(defense, data.images, data.labels)  # type: ignore[attr-defined]
+    evidence = goal.view.evidence(data.images)
+    lead, above, _ = goal.terms(data.images)
+    torch.testing.assert_close(lead, margin(evidence.pre_logits, data.labels))
+    # Positive exactly where the answer does not come from the image: it is suspicious, or noisy.
+    noisy = gaussian_noise(data.images, 0.3)
+    for images in (data.images, noisy):
+        itself = torch.isclose(defense(images), defense.logits(images)).all(1)
+        assert torch.equal(goal.terms(images)[1] <= 0, itself)
+    assert bool((above <= 0).any())
+    strict = toy_defense("graded")
+    strict.residual.clean_, strict.residual.eps = 1e-3 * strict.residual.clean_, 1e-6
+    strict_goal = searches[0].goal(strict, data.images, data.labels)  # type: ignore[attr-defined]
+    assert bool((strict_goal.terms(data.images)[1] > 0).all()), "noisy, however low the score"
+    adversarial = searches[0](defense, data.images, data.labels)
+    decision = defense.decide(adversarial)
+    wrong = decision.label != data.labels
+    assert int(wrong.sum()) >= 5
+    assert int((wrong & (decision.state == State.CLEAN)).sum()) >= 0.8 * int(wrong.sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from alu import Defense, detectors
+from alu import Defense, State, detectors
 from alu.purifiers import BitDepth, Blur, LatentVAE
 from tests.conftest import SmoothClassifier, smooth_images
 from tests.toys import relative_error, tiny_vae
@@ -22,6 +22,17 @@ def test_a_defense_differentiates_what_it_answers(reference: str, rule: str) -> 
     flagged = defense.decide(images).flagged
     assert flagged.any(), "both branches must be exercised"
     assert not flagged.all()
+    assert relative_error(lambda x: defense(x)[:, 0].sum(), images, step=1e-6) <= 1e-4
+
+
+def test_graded_differentiates_what_it_answers_in_every_state() -> None:
+    purifier = LatentVAE(tiny_vae(), steps=4, lr=0.02, solver="gd", schedule="constant")
+    defense = Defense(SmoothClassifier().double(), purifier, detectors.LogitShift(0.1), rule="graded")
+    defense.calibrate(smooth_images(30, seed=9))
+    noise = torch.randn((2, *defense.shape), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    images = smooth_images(24, seed=4)
+    images = torch.cat([images, (images[:2] + 0.2 * noise).clamp(0.01, 0.99)])
+    assert set(defense.decide(images).state.tolist()) == set(State), "every branch must be exercised"
     assert relative_error(lambda x: defense(x)[:, 0].sum(), images, step=1e-6) <= 1e-4
 
 

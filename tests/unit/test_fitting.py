@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import alu
 from alu import fitting
 from alu.check import AluWarning
+from alu.choosing import CANDIDATES
 from alu.data.splits import own_part
 from alu.errors import DataError, InputError, StorageError, UsageError
 from alu.fitted import HarmfulDefenseError
@@ -33,7 +34,8 @@ def test_tensors_give_a_calibrated_defence() -> None:
     defense = alu.fit(Bright(), images, labels, **QUICK, watch=lambda what, done, total: stages.append(what))
     assert isinstance(defense, alu.Defense)
     assert isinstance(defense.purifier, Blur)
-    assert (defense.rule, defense.reference, defense.classes) == ("alu", "input", ("0", "1"))
+    assert defense.rule in CANDIDATES
+    assert (defense.reference, defense.classes) == ("input", ("0", "1"))
     assert len(defense.detector.scores_) == 60, "15 % of 400"
     assert (defense.decide(images).label == labels).float().mean() > 0.9
     assert stages[0] == "Calibrating"

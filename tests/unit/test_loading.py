@@ -15,13 +15,17 @@ from alu.loading import READINGS, bundled_defenses, load_purifier
 
 def test_every_offered_name_means_something_and_is_offered_once() -> None:
     names = bundled_defenses()
-    assert len(set(names.values())) == len(names) - 7, "the demo's defences have a second name"
+    assert len(set(names.values())) == len(names) - 9, "the demo's defences have a second name"
     assert {"demo", "demo-pca-abstain", "cifar10-unified+vae", "cifar10-unified+vae-reconstruction"} <= set(names)
 
 
 @pytest.mark.parametrize(
     ("name", "reading", "purifier"),
-    [("cifar10-unified+pca-purified", "purified", "PCA"), ("cifar10-unified+pca", "input", "PCA")],
+    [
+        ("cifar10-unified+pca-purified", "purified", "PCA"),
+        ("cifar10-unified+pca", "input", "PCA"),
+        ("cifar10-unified+pca-graded", "graded", "PCA"),
+    ],
 )
 def test_a_classifier_behind_a_purifier(name: str, reading: str, purifier: str) -> None:
     defense = alu.load(name)

@@ -16,13 +16,13 @@ from alu.errors import StorageError
 from alu.storage import explained, read_json, write_json
 
 FORMATS = ("table", "jsonl", "csv")
-COLUMNS = ("file", "label", "class", "accepted", "flagged", "score", "p_value", "error")
+COLUMNS = ("file", "label", "class", "accepted", "flagged", "state", "score", "p_value", "error")
 Row = dict[str, Any]
 
 
 def is_answers(path: Path) -> bool:
     """Whether a file is one that alu predict wrote, or empty."""
-    starts = (header("csv").encode(), b'{"file": ')
+    starts = (",".join(COLUMNS[:3]).encode(), b'{"file": ')  # earlier versions had fewer columns
     with explained(path, "read"), path.open("rb") as file:
         first = file.read(max(map(len, starts)))
     return not first or first.startswith(starts)
@@ -48,6 +48,7 @@ class Tally:
 
     files: int = 0
     flagged: int = 0
+    corrupted: int = 0
     unanswered: int = 0
     errors: list[str] = field(default_factory=list)
     crops: Crops = field(default_factory=Crops)
@@ -60,11 +61,13 @@ class Tally:
                 self.errors.append(row["error"])
             else:
                 self.flagged += row["flagged"]
+                self.corrupted += row["state"] == "corrupted"
                 self.unanswered += not row["accepted"]
 
     def __str__(self) -> str:
         files = f"{self.files:,} file" + ("" if self.files == 1 else "s")
-        return f"{files}: {self.flagged:,} flagged, {self.unanswered:,} not answered, {len(self.errors):,} not read."
+        counts = f"{self.flagged:,} flagged, {self.corrupted:,} corrupted, {self.unanswered:,} not answered"
+        return f"{files}: {counts}, {len(self.errors):,} not read."
 
 
 class AnswerFile:

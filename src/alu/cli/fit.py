@@ -45,7 +45,10 @@ def fit(
             help="peak (largest absolute logit change) or shift (sum of the absolute logit changes, the paper's)."
         ),
     ] = "peak",
-    rule: Annotated[str, typer.Option(help="What to answer: alu, purified or abstain.")] = "alu",
+    rule: Annotated[
+        str,
+        typer.Option(help="What to answer: graded, alu, purified or abstain; auto takes the best of the first three."),
+    ] = "auto",
     reference: Annotated[
         str, typer.Option(help="What the logits are compared with: input or reconstruction.")
     ] = "input",
@@ -68,7 +71,7 @@ def fit(
 ) -> None:
     """Build a defence around your classifier: train or take a purifier, calibrate, measure on held-out images, save.
 
-    Of your own pictures 70 % train the purifier, 15 % calibrate, 5 % validate and 10 % measure the result. A defence
+    Of your own pictures 70 % train the purifier, 15 % calibrate, 5 % choose and 10 % measure the result. A defence
     that loses more than 10 points of clean accuracy is not saved. Ctrl-C keeps the training; the same command goes on.
 
     Use pictures the classifier was not trained on, or train it only on alu's train split: alu.data.folder(path,
@@ -189,8 +192,8 @@ def _print_measured(fitted: Fitted) -> None:
     console.print(table)
     note = "bare, purified, deployed: right answers of the classifier alone, after the purifier, and of the defence."
     console.print(f"{note} {_intervals(fitted, wide)}", soft_wrap=True, highlight=False)
-    if fitted.not_attacked:
-        console.print(fitted.not_attacked, soft_wrap=True, highlight=False, markup=False)
+    for sentence in filter(None, (fitted.not_attacked, fitted.why)):
+        console.print(sentence, soft_wrap=True, highlight=False, markup=False)
     sys.stdout.flush()  # before the warnings that speak of it
     for concern in fitted.concerns():
         sys.stderr.write(f"alu: warning: {concern}\n")

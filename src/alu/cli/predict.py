@@ -35,7 +35,8 @@ def predict(
     batch_size: Annotated[int, typer.Option(help="At most this many pictures at once.", min=1)] = 100,
     device: Device = "cpu",
 ) -> None:
-    """For each picture: label, flag, and p-value (how unusual it is among clean images).
+    """For each picture: label, flag, state (clean, suspicious, attacked or corrupted), and p-value (how unusual it is
+    among clean images).
 
     A file that cannot be read is reported and skipped; the exit code is then 3. With --out, an interrupted run keeps
     its answers in OUT.partial; run the same command again to resume.
@@ -122,7 +123,8 @@ def _facts(defense: Path, classifier: str | None, resize: bool, rows: list[Row])
         seen = (path.stat().st_size, path.stat().st_mtime_ns) if path.is_file() else ()
         files.update(f"{row['file']!r} {seen}\n".encode())
     parts = [sha256(defense / name) for name in ("defense.json", "weights.safetensors")]
-    return {"defence": parts, "classifier": classifier, "--resize": resize, "list of pictures": files.hexdigest()}
+    same = {"defence": parts, "classifier": classifier, "--resize": resize, "list of pictures": files.hexdigest()}
+    return {**same, "set of columns": list(COLUMNS)}
 
 
 def _rows_for(pictures: list[Path]) -> list[Row]:
@@ -175,7 +177,7 @@ def _answer(defense: Defense, rows: list[Row], crops: Crops | None) -> None:
     device = next(defense.parameters()).device
     decision = defense.decide(as_images(torch.stack(images)).to(device), len(images)).to_dict()
     for index, row in enumerate(good):
-        for name in ("label", "accepted", "flagged", "score", "p_value"):
+        for name in ("label", "accepted", "flagged", "state", "score", "p_value"):
             value = decision[name][index]
             row[name] = round(value, 6) if isinstance(value, float) else value
         label = row["label"]
@@ -201,10 +203,10 @@ def _print_table(rows: list[Row]) -> None:
     lines = []
     for row in rows:
         if row["error"]:
-            lines.append((row["file"], "not read", "", "", ""))
+            lines.append((row["file"], "not read", "", "", "", ""))
             continue
         answer = row["class"] if row["accepted"] else f"no answer ({row['class']}?)"
         p_value = "" if row["p_value"] is None else f"{row['p_value']:.4f}"
         score = "" if row["score"] is None else f"{row['score']:.2f}"
-        lines.append((row["file"], answer, "yes" if row["flagged"] else "no", p_value, score))
-    print_table(("file", "answer", "flagged", "p-value", "score"), lines)
+        lines.append((row["file"], answer, row["state"], "yes" if row["flagged"] else "no", p_value, score))
+    print_table(("file", "answer", "state", "flagged", "p-value", "score"), lines)

@@ -25,7 +25,7 @@ def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
 
 def threshold_among(clean: Tensor, false_alarm: float) -> Tensor:
     """The largest score that is not flagged: p <= false_alarm exactly for scores above it. `clean` is sorted."""
-    return clean[conformal_rank(len(clean), false_alarm)]
+    return clean[max(0, conformal_rank(len(clean), false_alarm))]
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,12 @@ class Detector(Part, nn.Module, ABC):
         self.require_calibration()
         return threshold_among(self.scores_, self.false_alarm)
 
-    def thresholds(self, evidence: Evidence) -> Tensor:
-        """The threshold that holds for each image [N]."""
-        return self.threshold_.expand(len(evidence))
+    def thresholds(self, evidence: Evidence, times: float = 1.0) -> Tensor:
+        """The threshold that holds for each image [N]; with `times`, that of so many times `false_alarm`."""
+        if times == 1.0:
+            return self.threshold_.expand(len(evidence))
+        self.require_calibration()
+        return threshold_among(self.scores_, times * self.false_alarm).expand(len(evidence))
 
     def calibrate(self, evidence: Evidence) -> None:
         """Store the scores of clean images that were not used for training or for choosing settings."""

@@ -234,7 +234,7 @@ def _surrogate(evaluation: Evaluation) -> list[Entry]:
 def _adaptive(evaluation: Evaluation, defense: Defense) -> list[Entry]:
     """Everything that knows the defence; gradient searches before those that need none, so that masking shows."""
     # Where a flagged image is rejected, raising the score wins nothing.
-    raising = ("detector",) if defense.rule == "alu" else ()
+    raising = ("detector",) if defense.rule_.uses_flags else ()
     purifier = defense.purifier
     following = ("steps",) if hasattr(purifier, "trajectory") or hasattr(purifier, "steps") else ()
     same, guides = _same(evaluation), _guides(evaluation)

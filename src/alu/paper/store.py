@@ -33,6 +33,7 @@ class Reading(StrEnum):
     RECONSTRUCTION = "reconstruction"
     PURIFIED = "purified"
     ABSTAIN = "abstain"
+    GRADED = "graded"
 
     @property
     def path(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from alu.attacks import PGD, AutoAttack, CWLinf
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.base import Attack
 from alu.data.dataset import Dataset
-from alu.decision import Decision, Evidence
+from alu.decision import Decision, Evidence, Findings
 from alu.defense import Defense, batched_logits
 from alu.detectors import LogitShift
 from alu.errors import StorageError
@@ -247,7 +247,9 @@ class Workbench:
 def rule_answers(defense: Defense, evidence: Evidence, labels: Tensor) -> dict[str, str]:
     """Right or not for each image: deployed, and if everything were flagged; and the flags themselves."""
     decision = defense.judge(evidence)
-    all_flagged = defense.rule_.logits(evidence, torch.ones_like(decision.flagged)).argmax(1)
+    everything = torch.ones_like(decision.flagged)
+    findings = Findings.of(everything, everything, ~everything, ~everything)
+    all_flagged = defense.rule_.logits(evidence, findings).argmax(1)
     return {
         "alu": digits(decision.label == labels),
         "all flagged": digits(all_flagged == labels),

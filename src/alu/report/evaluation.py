@@ -125,8 +125,8 @@ def findings(key: str, result: Result) -> Context:
         "clean_rejected": share(f"{key}/clean_rejected", rejected),
         "strongest": _strongest(f"{key}/most", result, ran),
         "paper": _ends(f"{key}/paper", paper, "low", "high"),
-        # Rule "alu" may be better under an attack than without any.
-        "beats_clean": len(paper) > 1 and best > clean.value and result.subject.get("rule") == "alu",
+        # A rule that answers with Δ may be better under an attack than without any.
+        "beats_clean": len(paper) > 1 and best > clean.value and result.subject.get("rule") in ("alu", "graded"),
         "alarms": share(f"{key}/alarms", metrics.flagged(result.clean)),
         "flagged": _ends(f"{key}/flagged", _flagged(result, ran), "least", "most"),
         "diagnostics": count(f"{key}/diagnostics", len(result.diagnostics)) if result.diagnostics else None,

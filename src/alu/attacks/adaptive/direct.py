@@ -14,14 +14,11 @@ from alu.attacks.goals import margin
 
 
 class Deployed(ViewGoal):
-    """The margin of the logits that `forward` returns: Δ where the rule is "alu" and the image is flagged, else Π."""
+    """The margin of the logits that `forward` returns: Π, Δ or Π', as the rule and the tests say."""
 
     def loss(self, images: Tensor) -> Tensor:
         """The margin."""
-        evidence, rule = self.view.evidence(images), self.view.twin.rule_
-        if not rule.uses_flags:
-            return margin(evidence.post_logits, self.labels)
-        return margin(rule.logits(evidence, self.view.excess(evidence).detach() > 0), self.labels)
+        return margin(self.view.answer(self.view.evidence(images)), self.labels)
 
 
 class Direct(AdaptiveAttack):

@@ -15,6 +15,7 @@ from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, DLR_CLASSES, AutoAtta
 from alu.attacks.base import Attack
 from alu.attacks.copies import redrawn
 from alu.attacks.gradient import CWLinf
+from alu.decision import SUSPICIOUS, Evidence
 
 SCALE = 5.0
 """Standard deviation of the soft logits of one image: the cross-entropy is then neither flat nor saturated."""
@@ -25,14 +26,14 @@ class SoftOutput(nn.Module):
 
     c_Δ and c_Π are the standard deviations within each image. Under "purified" g is 0. Under "abstain" a flagged image
     is a failure of the attack: in place of Δ/c_Δ stand logits for `label`, the true class of all images of a call, if
-    that is set.
+    that is set. Under "graded" Π'/c_Π' is a third part, and every test of the defence has such a switch.
 
     Parameters
     ----------
     defense, level
         The defence, and how its gradient is computed.
     temperature
-        How smooth the switch between Δ and Π is.
+        How smooth the switches are.
 
     Examples
     --------
@@ -62,16 +63,27 @@ class SoftOutput(nn.Module):
         rule = self.view.twin.rule
         if rule == "purified":
             return after
-        above = self.view.excess(evidence) / (self.temperature * self.view.threshold_size(evidence))
-        gate = torch.sigmoid(above)[:, None].to(after)
-        if rule == "alu":
+        gate = self._switch(evidence).to(after)
+        if rule != "abstain":
             # In a twin without steps Δ is only rounding noise, which must not be scaled up to the size of Π.
             least = 0.01 * evidence.post_logits.detach().std(1, keepdim=True)
-            return (1 - gate) * after + gate * standard(evidence.change, least)
+            change = standard(evidence.change, least)
+            if not self.view.grades:
+                return (1 - gate) * after + gate * change
+            before, nearly = standard(evidence.pre_logits), self._switch(evidence, SUSPICIOUS).to(after)
+            corrupted = torch.sigmoid(self.view.corruption(evidence) / self.temperature).to(after)
+            noisy, specked = corrupted[:, :1], corrupted[:, 1:]
+            answer = (1 - gate) * ((1 - nearly) * before + nearly * after) + gate * change
+            return (1 - noisy) * ((1 - specked) * answer + specked * before) + noisy * after
         resisted = torch.zeros_like(after)
         if self.label is not None:
             resisted[:, self.label] = SCALE
         return (1 - gate) * after + gate * resisted
+
+    def _switch(self, evidence: Evidence, times: float = 1.0) -> Tensor:
+        """From 0 where the score is far below its threshold to 1 where it is far above [N, 1]."""
+        unit = self.temperature * self.view.threshold_size(evidence, times)
+        return torch.sigmoid(self.view.excess(evidence, times) / unit)[:, None]
 
 
 def standard(logits: Tensor, least: Tensor | float = 1e-6) -> Tensor:

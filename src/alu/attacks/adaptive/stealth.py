@@ -1,9 +1,10 @@
-"""stealth: make the purified answer wrong with a score below the threshold; the main attack on abstention."""
+"""stealth: make the answer wrong with a score below the threshold; the main attack on abstention and on grading."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, Literal
 
 import torch
@@ -21,23 +22,27 @@ SPARE = 0.1
 
 
 class FoolAndHide(ViewGoal):
-    """Raise the margin of Π and lower the score: in turns ("selective"), in turns along directions that do not change
-    the other ("orthogonal"), or as a weighted sum ("sum")."""
+    """Raise the margin of Π, or if `itself` that of Π', and lower the score: in turns ("selective"), in turns along
+    directions that do not change the other ("orthogonal"), or as a weighted sum ("sum")."""
 
     def __init__(
-        self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, how: Combination, weight: float = 1.0
-    ) -> None:
+        self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, how: Combination, weight: float = 1.0,
+        itself: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(defense, images, labels, level=level)
-        self.how, self.weight = how, weight
+        self.how, self.weight, self.itself = how, weight, itself
 
     def terms(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The margin of Π, the score above the threshold, and the distance that it should have below, all [N]."""
+        """The margin, the score above the threshold, and the distance that it should have below, all [N]."""
         evidence = self.view.evidence(images)
+        if self.itself:
+            above, size = self.view.unusual(evidence)
+            return margin(evidence.pre_logits, self.labels), above, SPARE * size
         spare = SPARE * self.view.threshold_size(evidence)
         return margin(evidence.post_logits, self.labels), self.view.excess(evidence), spare
 
     def parts(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The margin of Π, and by how much the score must fall, both [N]."""
+        """The margin, and by how much the score must fall, both [N]."""
         lead, above, spare = self.terms(images)
         return lead, above + spare
 
@@ -47,7 +52,8 @@ class FoolAndHide(ViewGoal):
         return lead - self.weight * excess.clamp_min(0)
 
     def ascent(self, images: Tensor, who: str) -> tuple[Tensor, Tensor]:
-        """One gradient per image: the margin's while Π is right, then the score's while that is too high; or the sum's.
+        """One gradient per image: the margin's while the answer is right, then the score's while that is too high; or
+        that of the sum.
 
         The loss returned is the smaller of the margin and the distance below the threshold: success needs both.
         """
@@ -77,7 +83,8 @@ def without(vector: Tensor, other: Tensor) -> Tensor:
 
 class Stealth(AdaptiveAttack):
     """Makes Π wrong and keeps the score below the threshold: by selective, orthogonal and weighted searches, from the
-    image, from a point just beyond the decision boundary, and from an image that the purifier hardly changes.
+    image, from a point just beyond the decision boundary, and from an image that the purifier hardly changes. Where a
+    rule answers from the image itself, as "graded" does, first makes Π' wrong and keeps the image unsuspicious.
 
     Parameters
     ----------
@@ -99,34 +106,37 @@ class Stealth(AdaptiveAttack):
         hidden = score_matters(defense)
         kinds: list[tuple[Combination, float]] = [("orthogonal", 1.0), ("selective", 1.0)]
         kinds += [("sum", weight) for weight in self.weights]
-        for level in self.chosen_levels(defense):
-            starts = (self._boundary(level), on_manifold)
+        aims = (True, False) if defense.rule_.uses_state else (False,)
+        for level, itself in product(self.chosen_levels(defense), aims):
+            search = partial(self._goal_search, level, itself=itself)
+            starts = (self._boundary(level, itself), on_manifold)
             if not hidden:
                 for begin in (None, *starts):
-                    yield self._goal_search(level, "sum", 0.0, begin)
+                    yield search("sum", 0.0, begin)
                 continue
             for how, weight in kinds[:2]:
-                yield self._goal_search(level, how, weight)
+                yield search(how, weight)
             for begin in starts:
-                yield self._goal_search(level, "orthogonal", begin=begin)
+                yield search("orthogonal", begin=begin)
             for how, weight in kinds[2:]:
-                yield self._goal_search(level, how, weight)
+                yield search(how, weight)
             for how, weight in kinds[1:] if self.budget == "full" else ():
                 for begin in starts:
-                    yield self._goal_search(level, how, weight, begin)
+                    yield search(how, weight, begin)
 
     def _goal_search(
-        self, level: Level, how: Combination, weight: float = 1.0, begin: GoalMaker | None = None
-    ) -> GoalSearch:
-        make = partial(FoolAndHide, level=level, how=how, weight=weight)
+        self, level: Level, how: Combination, weight: float = 1.0, begin: GoalMaker | None = None, *,
+        itself: bool = False,
+    ) -> GoalSearch:  # fmt: skip
+        make = partial(FoolAndHide, level=level, how=how, weight=weight, itself=itself)
         size, steps = self.threat.eps / 8, 2 * self.steps
         return self.search(make, steps=steps, step_size=size, shrink=True, begin=begin, random_start=False)
 
-    def _boundary(self, level: Level) -> GoalMaker:
-        """A start where Π is just wrong, inside a quarter of the ball."""
+    def _boundary(self, level: Level, itself: bool = False) -> GoalMaker:
+        """A start where the answer is just wrong, inside a quarter of the ball."""
 
         def begin(defense: Any, images: Tensor, labels: Tensor) -> Tensor:
-            make = partial(FoolAndHide, level=level, how="sum", weight=0.0)
+            make = partial(FoolAndHide, level=level, how="sum", weight=0.0, itself=itself)
             # One search is enough: a restart already begins at another point.
             near = self.search(make, eps=self.threat.eps / 4, keep="last", random_start=False, restarts=1)
             return near(defense, images, labels)

@@ -28,9 +28,9 @@ def _shorter(purifier: Any, stations: int) -> list[Any]:
 
 
 class AlongTheWay(ViewGoal):
-    """The mean, over stations of the descent, of m(f(D(z_k)), y), plus m(Δ, y) under rule "alu", plus `drift` times the
-    squared distance of the station from the clean image's reconstruction. A station's gradient reaches the image
-    through encoder and decoder (`through`), or unchanged."""
+    """The mean, over stations of the descent, of m(f(D(z_k)), y), plus m(Δ, y) where the rule may answer with Δ, plus
+    `drift` times the squared distance of the station from the clean image's reconstruction. A station's gradient
+    reaches the image through encoder and decoder (`through`), or unchanged."""
 
     def __init__(
         self, defense: Any, images: Tensor, labels: Tensor, *, stations: int, drift: float, through: bool
@@ -76,7 +76,7 @@ class AlongTheWay(ViewGoal):
             at = stand_in + (station - stand_in).detach()
             after = self.view.twin.logits(at)
             total = total + margin(after, self.labels)
-            if self.view.twin.rule == "alu":
+            if self.view.twin.rule_.uses_flags:
                 total = total + margin(after - before, self.labels)
             total = total + self.drift * (at - self.clean).flatten(1).square().sum(1)
         return total / len(visited)

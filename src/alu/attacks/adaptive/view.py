@@ -11,7 +11,7 @@ from torch import Tensor
 
 from alu.attacks.copies import shallow, with_grad_mode
 from alu.attacks.goals import Model
-from alu.decision import Evidence
+from alu.decision import SUSPICIOUS, Evidence
 from alu.errors import UsageError
 
 Budget = Literal["quick", "standard", "full"]
@@ -112,22 +112,33 @@ class View:
         logits: Tensor = self.twin.logits(images)
         return logits
 
+    def answer(self, evidence: Evidence) -> Tensor:
+        """The logits that the rule answers with."""
+        logits: Tensor = self.twin.answer(evidence)
+        return logits
+
+    @property
+    def grades(self) -> bool:
+        """Whether the rule answers from the image itself, Π', where its tests find nothing."""
+        return bool(self.twin.rule_.uses_state)
+
     @property
     def has_threshold(self) -> bool:
         """Whether there is a threshold to stay below."""
         detector = self.twin.detector
         return detector is not None and bool(detector.calibrated)
 
-    def excess(self, evidence: Evidence) -> Tensor:
-        """How far the suspicion score lies above its threshold [N]; -1 if there is no threshold."""
+    def excess(self, evidence: Evidence, times: float = 1.0) -> Tensor:
+        """How far the suspicion score lies above its threshold [N], or above that of so many `times` the false-alarm
+        rate; -1 if there is no threshold."""
         detector = self.twin.detector
         if not self.has_threshold:
             return torch.full((len(evidence),), -1.0, device=evidence.images.device)
         score: Tensor = detector.score(evidence)
-        above: Tensor = score - detector.thresholds(evidence).to(score)
+        above: Tensor = score - detector.thresholds(evidence, times).to(score)
         return above
 
-    def threshold_size(self, evidence: Evidence) -> Tensor:
+    def threshold_size(self, evidence: Evidence, times: float = 1.0) -> Tensor:
         """The absolute value of the threshold [N], the unit in which an excess is small or large; 1 without one.
 
         The score of a search is a margin, and its threshold 0: there the spread of the logits is the unit.
@@ -137,8 +148,22 @@ class View:
             return torch.ones(len(evidence), device=evidence.images.device)
         if detector.traits.search:
             return evidence.post_logits.detach().std(1).clamp_min(1e-6)
-        limits: Tensor = detector.thresholds(evidence).abs().clamp_min(1e-6).to(evidence.images)
+        limits: Tensor = detector.thresholds(evidence, times).abs().clamp_min(1e-6).to(evidence.images)
         return limits
+
+    def corruption(self, evidence: Evidence) -> Tensor:
+        """How far the two statistics of the second test lie above their limits, as shares of these [N, 2]."""
+        residual = self.twin.residual
+        values: Tensor = residual.statistics(evidence)
+        limits: Tensor = residual.limits_.to(values)
+        return (values - limits) / limits
+
+    def unusual(self, evidence: Evidence) -> tuple[Tensor, Tensor]:
+        """How far an image is from being answered from itself by a rule that grades, and the unit of this, both [N]:
+        its score must not be suspicious, and it must not be noisy."""
+        size = self.threshold_size(evidence, SUSPICIOUS)
+        noise = self.corruption(evidence)[:, 0] * size
+        return torch.maximum(self.excess(evidence, SUSPICIOUS), noise.to(size)), size
 
     def shortfall(self, evidence: Evidence) -> Tensor:
         """How far the score lies below a value just above the threshold [N]; 0 where it does not."""

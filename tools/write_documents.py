@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from alu.errors import AluError, StorageError, UsageError
-from alu.paper import find, table2, threats, verdicts
+from alu.paper import advice, find, table2, threats, verdicts
 from alu.paper.page import by_status, html, markdown
 from alu.paper.store import Results
 from alu.paper.views import Table
@@ -40,7 +40,8 @@ GALLERY = {
     "controls": ("artefacts", "E4"),
 }
 """Pictures of docs/gallery.md: the experiment, and how the chart's title begins."""
-BEGIN, END = "<!-- from results: begin -->", "<!-- from results: end -->"
+ADVICE, RESULTS = "what to use", "from results"
+"""Names of the README's generated parts, which stand between <!-- NAME: begin --> and <!-- NAME: end -->."""
 
 
 def documents(root: Path) -> dict[str, str]:
@@ -51,7 +52,7 @@ def documents(root: Path) -> dict[str, str]:
         "docs/table2.svg": table2.summary(results),
         "docs/zoo.md": bundled_models(root / "src/alu/models/weights"),
         **{f"docs/gallery/{name}.svg": picture(results, *chosen) for name, chosen in GALLERY.items()},
-        "README.md": _between_marks(root / "README.md", summary(results)),
+        "README.md": _readme(root, {ADVICE: what_to_use(results, root / "bench/results"), RESULTS: summary(results)}),
         "results/paper.html": html(results),
     }
 
@@ -61,6 +62,12 @@ def picture(results: Results, experiment: str, title: str) -> str:
     panels = [panel for panel in find(experiment).view(results) if not isinstance(panel, Table)]
     chart = next(chart for panel in panels for chart in panel if chart.title.startswith(title))
     return standalone(chart.drawing, chart.legend)
+
+
+def what_to_use(results: Results, bench: Path) -> str:
+    """The README's first screen: who attacks you, what to use, what it costs and what it keeps."""
+    table = advice.table(results, {path.stem: read_json(path) for path in sorted(bench.glob("*.json"))})
+    return "\n".join([*_markdown(table), "", table.note])
 
 
 def summary(results: Results) -> str:
@@ -127,13 +134,17 @@ def _card(card: dict[str, Any]) -> list[str]:
     return [*lines, "", f"Commit {origin['commit']}, seed {origin['seed']}, torch {origin['torch']}.", ""]
 
 
-def _between_marks(path: Path, text: str) -> str:
-    """A file's text with the part between the marks replaced."""
-    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise StorageError(f"{path} has no lines {BEGIN} and {END}; the summary goes between them.")
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+def _readme(root: Path, parts: dict[str, str]) -> str:
+    """The README with its generated parts replaced."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        marks = [f"<!-- {name}: {word} -->" for word in ("begin", "end")]
+        before, begin, rest = text.partition(marks[0])
+        _, end, after = rest.partition(marks[1])
+        if not begin or not end:
+            raise StorageError(f"{root / 'README.md'} has no lines {marks[0]} and {marks[1]}; text goes between them.")
+        text = f"{before}{begin}\n{part}\n{end}{after}"
+    return text
 
 
 def main(words: list[str]) -> None:

@@ -29,6 +29,7 @@ READINGS = {
     Reading.INPUT: ("ALU, input reading", Colour.BLUE),
     Reading.RECONSTRUCTION: ("ALU, reconstruction", Colour.PURPLE),
     Reading.PURIFIED: ("purified only", Colour.GREEN),
+    Reading.GRADED: ("rule graded", Colour.TEAL),
 }
 
 

@@ -17,7 +17,7 @@ TINY = {
     "whole-suite": "cifar10-pca, input/quick", "table1": "clean", "iterations": "encoder",
     "learning-rate": "gd, sse, 0.01", "convergence": "pgd-20 on f", "features": "cifar10-standard",
     "table2": "cifar10-standard/clean", "table3": "Blur + ALU/pgd-20 on f", "bpda": "plug-in, purified/bpda-eot",
-    "artefacts": "E4/pca 100", "robust-base": "cifar10-at/0",
+    "artefacts": "E4/pca 100", "robust-base": "cifar10-at/0", "mixed": "0",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from torch import Tensor, nn
 
 from alu import models
-from alu.attacks import APGDCE, APGDT, BPDAEOT, FGSM, MIM, PGD, Attack, AutoAttack, CWLinf, HopSkipJump, Square
+from alu.attacks import APGDCE, APGDT, BPDAEOT, FGSM, MIM, PGD, Attack, AutoAttack, CWLinf, Flatten, HopSkipJump, Square
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.base import DRAWS
 from alu.attacks.adaptive.transfer import OnAnother
@@ -42,6 +42,7 @@ OBLIGATIONS: dict[str, tuple[str, Callable[[Traits], bool]]] = {
     "white-box": ("gradient attack on the deployed output", lambda traits: True),
     "detector": ("attack that aims at the detector", lambda traits: traits.detector),
     "search": ("attack that aims at the search around the image", lambda traits: traits.search),
+    "mixture": ("attack on the parts of the mixture", lambda traits: traits.mixture),
     "steps": ("attack that follows the purifier's steps", lambda traits: traits.iterative),
     "no-gradient": ("attack without gradients", lambda traits: traits.gradient != "exact"),
     "transfer": ("transfer attack from simpler or other models", lambda traits: traits.gradient != "exact"),
@@ -167,6 +168,37 @@ def entries(evaluation: Evaluation) -> list[Entry]:
     return chosen
 
 
+def on_parts(mixture: Any, logits: Model, steps: int, common: dict[str, Any]) -> list[Entry]:
+    """The attacks on a mixture, whose own gradient may vanish: on both parts together, and on what stands in for it.
+
+    `logits` are the mixture's own, also inside a defence.
+    """
+    blunt, plain, standard, robust = mixture.surrogates
+
+    def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
+        return Entry(name, "adaptive", about, attack, meets=meets)
+
+    def aimed(model: Model) -> Attack:
+        # The library leaves alone what its model gets wrong from the start; there it attacks the mixture itself.
+        return OnAnother(model, APGDCE(steps=steps, **common), deeper=logits)
+
+    return [
+        entry("flatten", Flatten(steps=steps, **common), "lowers the robust lead, fools the standard part", "mixture"),
+        entry("unsharpened", aimed(blunt), "APGD on the mixture without sharpening"),
+        entry("plain", aimed(plain), "APGD on the mean of both parts as they are"),
+        entry("robust part", OnAnother(robust, CWLinf(steps=steps, **common)), "margin PGD on the robust part"),
+        entry("standard part", OnAnother(standard, MIM(steps=steps, **common)), "momentum PGD on the standard part"),
+    ]
+
+
+def _on_parts(evaluation: Evaluation) -> list[Entry]:
+    """The same in an evaluation; nothing if its classifier is no mixture."""
+    subject = evaluation.subject
+    if not subject.traits.mixture:
+        return []
+    return on_parts(subject.classifier, subject.logits, evaluation.steps, evaluation.common)
+
+
 def _oblivious(evaluation: Evaluation) -> list[Entry]:
     """Attacks on the bare classifier; the defence is then evaluated on their images."""
     common = evaluation.common
@@ -238,6 +270,7 @@ def _adaptive(evaluation: Evaluation, defense: Defense) -> list[Entry]:
         entry("stealth", informed.Stealth(**same), "fools the purified answer under the threshold", "detector"),
         entry("match", informed.Match(**guides, **same), "looks like a clean image of another class"),
         entry("soft", informed.Soft(**same), "APGD on a smooth version of the decision", "white-box"),
+        *_on_parts(evaluation),
         entry("transfer", transfer, "images of simpler and other models, at several strengths", "transfer"),
         entry("query", informed.Query(**same), "Square and a hard-label search", "no-gradient"),
     ]
@@ -261,6 +294,7 @@ def _on_model(evaluation: Evaluation) -> list[Entry]:
     chosen.append(entry("apgd-ce", APGDCE(steps=steps, **drawn), "APGD on the cross-entropy", "white-box"))
     if len(evaluation.dataset.classes) >= DLR_CLASSES["apgd-t"]:
         chosen.append(entry("apgd-t", APGDT(steps=steps, **drawn), "targeted APGD", "white-box"))
+    chosen += _on_parts(evaluation)
     if not quick:
         attack = AutoAttack(version="rand" if random else "standard", **common)
         chosen.append(entry("autoattack", attack, "AutoAttack", "white-box", *([] if random else ["no-gradient"])))

@@ -1,4 +1,4 @@
-"""flatten: on a mixture of two linear classifiers the best attack is known; it reaches that, where others stop short."""
+"""flatten: on a mixture of two linear classifiers the best attack is known; it reaches that, others stop short."""
 
 from __future__ import annotations
 

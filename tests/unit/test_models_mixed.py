@@ -130,7 +130,7 @@ def test_what_was_chosen_is_attacked_in_turn(monkeypatch: pytest.MonkeyPatch) ->
     attack, stages = CWLinf(eps=0.02, steps=3), []
     once, seen = fitted(monkeypatch, attack, keep=0.8, rounds=0)
     assert [count for _, count in seen] == [80]
-    several, seen = fitted(monkeypatch, attack, keep=0.8, watch=lambda stage, *_: stages.append(stage))
+    _, seen = fitted(monkeypatch, attack, keep=0.8, watch=lambda stage, *_: stages.append(stage))
     assert len(seen) > 1, "the chosen g was not attacked"
     assert isinstance(seen[0][0], Toy)
     assert isinstance(seen[1][0], module.Reshaped)
@@ -188,9 +188,7 @@ def test_an_evaluation_attacks_the_parts(defended: bool) -> None:
     own = ["flatten", "unsharpened", "plain", "robust part", "standard part"]
     at = names.index("flatten")
     assert names[at : at + 5] == own
-    assert at < names.index("query" if defended else "square"), (
-        "what needs no gradient comes last, so that masking shows"
-    )
+    assert at < names.index("query" if defended else "square"), "what needs no gradient comes last"
     assert result.complete, result.unmet
     assert not any(record.failed for record in result.attacks)
     weak = evaluate(subject, toy_data(3), ThreatModel("Linf", 0.02), "paper", "quick", diagnostics=False)

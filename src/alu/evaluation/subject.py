@@ -48,7 +48,7 @@ class Subject:
         self.model = model
         self.name = name or described(model)
         self.defense: Defense | None = model if isinstance(model, Defense) else None
-        own = {name: bool(getattr(model, name, False)) for name in ("stochastic", "mixture")}
+        own: dict[str, Any] = {name: bool(getattr(model, name, False)) for name in ("stochastic", "mixture")}
         self.declared = self.defense.traits if self.defense is not None else Traits(**own)
         self.traits = self.declared
         """The traits that decide which attacks are required: the declared ones, joined with those that are observed."""

@@ -238,7 +238,7 @@ def choose(
             fewest, chosen = lost, {"alpha": 1 / (1 + lead), "scale": scale, "shift": shift, "power": power}
     if chosen is None:
         raise InputError(
-            "Mixed.fit found no scale, shift and power with which the attacked images that are still right keep a lead. "
+            "Mixed.fit found no scale, shift and power with which the images that are right under attack keep a lead. "
             "Keep a smaller share, or let it choose from more scales, shifts and powers."
         )
     return chosen
@@ -280,4 +280,4 @@ def check_same(standard: Tensor, robust: Tensor) -> None:
 @torch.no_grad()
 def batched(part: nn.Module, images: Tensor, batch_size: int) -> Tensor:
     """The logits of many images."""
-    return torch.cat([logits_of(part, some) for some in images.split(batch_size)])
+    return torch.cat([logits_of(part, some) for some in torch.split(images, batch_size)])

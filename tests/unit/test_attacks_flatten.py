@@ -97,3 +97,10 @@ def test_it_needs_a_mixture() -> None:
         Flatten(steps=1)(Toy(), toy_images(2), torch.zeros(2, dtype=torch.int64))
     with pytest.raises(UsageError, match="at least 1 weight and 0 targets"):
         Flatten(weights=())
+
+
+def test_an_image_gets_the_same_result_in_any_batch() -> None:
+    mixed, (images, labels) = mixture(), pictures(12)
+    whole = Flatten(steps=6)(mixed, images, labels)
+    assert Flatten().threat.contains(whole, images).all()
+    assert torch.allclose(Flatten(steps=6, batch_size=5)(mixed, images, labels), whole, atol=1e-6)

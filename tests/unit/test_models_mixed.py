@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from alu import Defense
 from alu.attacks import CWLinf
 from alu.detectors import Neighbourhood
 from alu.errors import InputError, StorageError, UsageError
-from alu.evaluation.evaluate import evaluate
+from alu.evaluation.evaluate import evaluate, prepare
+from alu.evaluation.suite import unmet
 from alu.models import Mixed
 from alu.models import mixed as module
 from alu.models.mixed import ahead, choose, reshape, right
@@ -105,12 +107,15 @@ def test_the_choice_is_the_best_of_all_and_keeps_its_share() -> None:
         lost = sum(float(row.max() - row[label]) >= needed for row, label in zip(g[wrong], labels[wrong], strict=True))
         return needed, lost
 
-    needed, lost = judged(chosen["scale"], chosen["shift"], chosen["power"])
-    assert chosen["alpha"] == pytest.approx(1 / (1 + needed), abs=1e-5)
-    for scale, shift, power in ((1.0, 0.0, 1.0), (4.0, -0.5, 2.0), (16.0, -0.25, 8.0), (2.0, 0.5, 3.0)):
-        other, also_lost = judged(scale, shift, power)
-        assert also_lost >= lost or not 0.01 <= other <= 0.95
-    assert lost < int(wrong.sum())
+    every = {one: judged(*one) for one in product(module.SCALES, module.SHIFTS, module.POWERS)}
+    usable = {one: lost for one, (lead, lost) in every.items() if 0.01 <= lead <= 0.95}
+    assert min(usable.values()) < max(usable.values())
+    # The order in which they are tried must not matter.
+    backwards = choose(clean, attacked, labels, 0.9, module.SCALES[::-1], module.SHIFTS[::-1], module.POWERS[::-1])
+    for found in (chosen, backwards):
+        one = (found["scale"], found["shift"], found["power"])
+        assert found["alpha"] == pytest.approx(1 / (1 + every[one][0]), abs=1e-5)
+        assert usable[one] == min(usable.values())
 
 
 def fitted(monkeypatch: pytest.MonkeyPatch, attack: Any, **settings: Any) -> tuple[Mixed, list[Any]]:
@@ -179,20 +184,29 @@ def test_its_numbers_travel_with_its_state_and_in_a_saved_defence(tmp_path: Path
     assert torch.equal(again.decide(toy_images(4)).post_logits, check.decide(toy_images(4)).post_logits)
 
 
-@pytest.mark.parametrize("defended", [False, True])
-def test_an_evaluation_attacks_the_parts(defended: bool) -> None:
-    mixed = Mixed(Toy(), Toy(), **NUMBERS)
-    subject = Defense(mixed, detector=Neighbourhood(steps=1), rule="abstain") if defended else mixed
-    result = evaluate(subject, toy_data(3), ThreatModel("Linf", 0.02), "adaptive", "quick", diagnostics=False)
-    names = [record.name for record in result.attacks]
-    own = ["flatten", "unsharpened", "plain", "robust part", "standard part"]
-    at = names.index("flatten")
-    assert names[at : at + 5] == own
-    assert at < names.index("query" if defended else "square"), "what needs no gradient comes last"
+OWN = ["flatten", "unsharpened", "plain", "robust part", "standard part"]
+
+
+def test_an_evaluation_attacks_the_parts() -> None:
+    mixed, threat = Mixed(Toy(), Toy(), **NUMBERS), ThreatModel("Linf", 0.02)
+    result = evaluate(mixed, toy_data(3), threat, "adaptive", "quick", diagnostics=False)
+    assert [record.name for record in result.attacks if record.name in OWN] == OWN
     assert result.complete, result.unmet
     assert not any(record.failed for record in result.attacks)
-    weak = evaluate(subject, toy_data(3), ThreatModel("Linf", 0.02), "paper", "quick", diagnostics=False)
+    weak = evaluate(mixed, toy_data(3), threat, "paper", "quick", diagnostics=False)
     assert "no attack on the parts of the mixture" in weak.unmet
+
+
+@pytest.mark.parametrize("defended", [False, True])
+def test_the_parts_come_before_attacks_without_gradients_so_that_masking_shows(defended: bool) -> None:
+    mixed = Mixed(Toy(), Toy(), **NUMBERS)
+    subject = Defense(mixed, detector=Neighbourhood(steps=1), rule="abstain") if defended else mixed
+    prepared = prepare(subject, toy_data(3), threat=ThreatModel("Linf", 0.02), budget="quick")
+    names = [entry.name for entry in prepared.attacks]
+    at = names.index("flatten")
+    assert names[at : at + 5] == OWN
+    assert at < names.index("query" if defended else "square")
+    assert unmet(prepared.subject.traits, list(prepared.attacks)) == []
 
 
 def test_it_is_public() -> None:

@@ -65,8 +65,9 @@ class Flatten(GradientAttack):
     reach
         Up to which lead the standard classifier counts: beyond it, it is fooled for certain.
     targets
-        After the nearest other class at each step, so many fixed ones are aimed at, the likeliest first; plus `steps`,
-        `restarts` and the settings of `Attack`.
+        After the nearest other class at each step, so many fixed ones are aimed at, the likeliest first.
+    steps, restarts
+        Steps of each search, and how often it is repeated from a random start; plus those of `Attack`.
 
     Examples
     --------

@@ -93,7 +93,10 @@ class Defense(nn.Module):
         detecting = self.rule_.needs_detector
         own = self.purifier.traits if self.detector is None else self.purifier.traits.joined(self.detector.traits)
         random = own.stochastic or bool(getattr(self.classifier, "stochastic", False))
-        return replace_fields(own, detector=detecting, search=own.search and detecting, stochastic=random)
+        mixture = bool(getattr(self.classifier, "mixture", False))
+        return replace_fields(
+            own, detector=detecting, search=own.search and detecting, stochastic=random, mixture=mixture
+        )
 
     def logits(self, images: Tensor) -> Tensor:
         """The bare classifier's logits [N, classes].

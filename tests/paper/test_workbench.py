@@ -10,8 +10,8 @@ import torch
 from alu import Defense
 from alu.data.cifar import CLASSES10
 from alu.decision import find_rule
+from alu.evaluation.networks import other_networks
 from alu.evaluation.subject import Subject
-from alu.evaluation.suite import other_networks
 from alu.paper.base import System
 from alu.paper.store import ALU_READINGS, Column, Reading, digits
 from alu.paper.workbench import ImageSet, Workbench, rule_answers

@@ -14,7 +14,7 @@ from alu.attacks import adaptive, fooled
 from alu.attacks.adaptive.confident import Probable
 from alu.attacks.adaptive.view import Level
 from alu.detectors import Confidence, Neighbourhood
-from alu.evaluation.suite import unmet
+from alu.evaluation.obligations import unmet
 from alu.purifiers import Blur
 from tests.linear import RADII, Linear, linear_data
 from tests.toys import toy_defense, toy_images

@@ -16,8 +16,10 @@ from alu.data import Dataset
 from alu.detectors import LogitShift, Neighbourhood
 from alu.evaluation import metrics
 from alu.evaluation.evaluate import evaluate
+from alu.evaluation.networks import _transfers, other_networks
+from alu.evaluation.obligations import unmet
 from alu.evaluation.subject import Subject
-from alu.evaluation.suite import Budget, Entry, Evaluation, _transfers, other_networks, unmet
+from alu.evaluation.suite import Budget, Entry, Evaluation
 from alu.models.cards import bundled_name
 from alu.purifiers.base import Traits
 from alu.threat import ThreatModel

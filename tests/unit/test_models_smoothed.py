@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import alu
 from alu.attacks.copies import redrawn
 from alu.evaluation.evaluate import prepare
-from alu.evaluation.suite import unmet
+from alu.evaluation.obligations import unmet
 from alu.models import Smoothed
 from alu.models.smoothed import looks
 from alu.stats import binomial_lower

@@ -6,11 +6,12 @@ from alu.attacks.base import Attack
 from alu.attacks.carlini_wagner import CarliniWagnerL2
 from alu.attacks.copies import with_grad_mode
 from alu.attacks.decision_based import HopSkipJump
+from alu.attacks.flatten import Flatten
 from alu.attacks.goals import Averaged, Goal, Misclassify, fooled
 from alu.attacks.gradient import BPDAEOT, FGSM, MIM, PGD, CWLinf, GradientAttack
 
 __all__ = [
     "APGDCE", "APGDDLR", "APGDT", "BPDAEOT", "FAB", "FGSM", "MIM", "PGD", "Attack", "AutoAttack", "Averaged", "CWLinf",
-    "CarliniWagnerL2", "Goal", "GradientAttack", "HopSkipJump", "Misclassify", "Square", "adaptive", "fooled",
-    "with_grad_mode",
+    "CarliniWagnerL2", "Flatten", "Goal", "GradientAttack", "HopSkipJump", "Misclassify", "Square", "adaptive",
+    "fooled", "with_grad_mode",
 ]  # fmt: skip

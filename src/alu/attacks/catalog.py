@@ -11,6 +11,7 @@ from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, FAB, AutoAttack, Squa
 from alu.attacks.base import Attack
 from alu.attacks.carlini_wagner import CarliniWagnerL2
 from alu.attacks.decision_based import HopSkipJump
+from alu.attacks.flatten import Flatten
 from alu.attacks.gradient import FGSM, MIM, PGD, CWLinf
 from alu.errors import UsageError, check_choice, nearest
 from alu.parts import settings_of
@@ -28,6 +29,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "square": Square,
     "autoattack": AutoAttack,
     "hopskipjump": HopSkipJump,
+    "flatten": Flatten,
     "confident": adaptive.Confident,
     "straight-through": adaptive.StraightThrough,
     "unrolled-search": adaptive.UnrolledSearch,

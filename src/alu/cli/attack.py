@@ -31,7 +31,7 @@ def attack(
             help="fgsm, pgd, mim, cw-linf, cw-l2, apgd-ce, apgd-dlr, apgd-t, fab, square, autoattack, hopskipjump; on "
             "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory; where it "
             "refuses also confident; where it searches around the image also straight-through, unrolled-search, "
-            "stall; or module:Class, an attack of your own (with --trust).",
+            "stall; on a mixture also flatten; or module:Class, an attack of your own (with --trust).",
         ),
     ] = "pgd",
     data: options.Images = "cifar10-sample",

@@ -18,11 +18,13 @@ from alu.defense import Defense
 from alu.errors import UsageError, check_choice
 from alu.evaluation.cascade import attack_block, blank_record, blank_result, open_folder
 from alu.evaluation.harmless import harmless_rows
+from alu.evaluation.networks import other_networks
+from alu.evaluation.obligations import unmet
 from alu.evaluation.probes import diagnose, observed_traits
 from alu.evaluation.refusal import rival
 from alu.evaluation.result import Answers, Result
 from alu.evaluation.subject import Subject, refuse_unnormalised
-from alu.evaluation.suite import BUDGETS, SUITES, Budget, Entry, Evaluation, Suite, other_networks, unmet
+from alu.evaluation.suite import BUDGETS, SUITES, Budget, Entry, Evaluation, Suite
 from alu.evaluation.verdicts import eps_text
 from alu.progress import Count, Watch, silent
 from alu.provenance import provenance

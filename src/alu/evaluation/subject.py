@@ -48,9 +48,8 @@ class Subject:
         self.model = model
         self.name = name or described(model)
         self.defense: Defense | None = model if isinstance(model, Defense) else None
-        self.declared = (
-            self.defense.traits if self.defense is not None else Traits(stochastic=getattr(model, "stochastic", False))
-        )
+        own: dict[str, Any] = {name: bool(getattr(model, name, False)) for name in ("stochastic", "mixture")}
+        self.declared = self.defense.traits if self.defense is not None else Traits(**own)
         self.traits = self.declared
         """The traits that decide which attacks are required: the declared ones, joined with those that are observed."""
         if self.defense is not None and self.defense.detector is not None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from alu import models
-from alu.attacks import APGDCE, APGDT, BPDAEOT, FGSM, MIM, PGD, Attack, AutoAttack, CWLinf, HopSkipJump, Square
+from alu.attacks import APGDCE, APGDT, BPDAEOT, FGSM, MIM, PGD, Attack, AutoAttack, CWLinf, Flatten, HopSkipJump, Square
 from alu.attacks import adaptive as informed
 from alu.attacks.adaptive.base import DRAWS
 from alu.attacks.adaptive.transfer import OnAnother
@@ -23,9 +21,7 @@ from alu.attacks.goals import Model, refuses_by_search
 from alu.data.dataset import Dataset
 from alu.defense import Defense
 from alu.evaluation.subject import Subject
-from alu.models.cards import Card, weight_hash
 from alu.parts import PLAIN
-from alu.purifiers.base import Traits
 from alu.threat import ThreatModel
 
 Suite = Literal["oblivious", "paper", "adaptive"]
@@ -36,28 +32,6 @@ BUDGETS = {"quick": 20, "standard": 40, "full": 100}
 GUIDES = 200
 """How many of the first images serve as guides to attacks that imitate another class."""
 ELSEWHERE = "mim-20 elsewhere"
-NOT_ROBUST = 1.0
-"""Percent: a network with less accuracy under PGD-20 was not trained to withstand attacks."""
-OBLIGATIONS: dict[str, tuple[str, Callable[[Traits], bool]]] = {
-    "white-box": ("gradient attack on the deployed output", lambda traits: True),
-    "detector": ("attack that aims at the detector", lambda traits: traits.detector),
-    "search": ("attack that aims at the search around the image", lambda traits: traits.search),
-    "unrolled": ("gradient through the search around the image", lambda traits: traits.search),
-    "stall": ("attack that makes the search around the image stall", lambda traits: traits.search),
-    "confident": ("attack that raises the confidence of a wrong answer", lambda traits: traits.search),
-    "steps": ("attack that follows the purifier's steps", lambda traits: traits.iterative),
-    # The steps of a search have no gradient, so that an attacker who follows one may be misled.
-    "no-gradient": ("attack without gradients", lambda traits: traits.gradient != "exact" or traits.search),
-    "transfer": (
-        "transfer attack from simpler or other models",
-        lambda traits: traits.gradient != "exact" or traits.search,
-    ),
-    "draws": ("gradients averaged over random draws", lambda traits: traits.stochastic),
-    # No attack can meet this one.
-    "batch": ("answer that is independent of the other images in its batch", lambda traits: traits.batch_dependent),
-}
-"""What is required, as half-sentences after "no", and the traits that require it."""
-
 LEFT_OUT = {
     "surrogate": "there is no purifier, so that they repeat the attacks on the classifier",
     "decoy, boost, pattern, trajectory": "they aim at what a purifier changes, and there is none",
@@ -170,12 +144,6 @@ def settings_of(attack: Any) -> dict[str, Any]:
     return {"class": type(inner).__name__, **facts}
 
 
-def unmet(traits: Traits, run: list[Entry]) -> list[str]:
-    """Obligations of these traits that none of the attacks that ran meets, as half-sentences."""
-    met = {name for entry in run for name in entry.meets}
-    return [f"no {what}" for name, (what, required) in OBLIGATIONS.items() if required(traits) and name not in met]
-
-
 def entries(evaluation: Evaluation) -> list[Entry]:
     """The attacks of the suite, cheap ones first."""
     subject, suite = evaluation.subject, evaluation.suite
@@ -192,6 +160,37 @@ def entries(evaluation: Evaluation) -> list[Entry]:
         attack = BPDAEOT(draws=10, steps=evaluation.steps, loss="margin", **evaluation.common)
         chosen.append(Entry("bpda-eot", "adaptive", "BPDA averaged over 10 draws", attack, meets=("draws",)))
     return chosen
+
+
+def on_parts(mixture: Any, logits: Model, steps: int, common: dict[str, Any]) -> list[Entry]:
+    """The attacks on a mixture, whose own gradient may vanish: on both parts together, and on what stands in for it.
+
+    `logits` are the mixture's own, also inside a defence.
+    """
+    blunt, plain, standard, robust = mixture.surrogates
+
+    def entry(name: str, attack: Attack, about: str, *meets: str) -> Entry:
+        return Entry(name, "adaptive", about, attack, meets=meets)
+
+    def aimed(model: Model) -> Attack:
+        # The library leaves alone what its model gets wrong from the start; there it attacks the mixture itself.
+        return OnAnother(model, APGDCE(steps=steps, **common), deeper=logits)
+
+    return [
+        entry("flatten", Flatten(steps=steps, **common), "lowers the robust lead, fools the standard part", "mixture"),
+        entry("unsharpened", aimed(blunt), "APGD on the mixture without sharpening"),
+        entry("plain", aimed(plain), "APGD on the mean of both parts as they are"),
+        entry("robust part", OnAnother(robust, CWLinf(steps=steps, **common)), "margin PGD on the robust part"),
+        entry("standard part", OnAnother(standard, MIM(steps=steps, **common)), "momentum PGD on the standard part"),
+    ]
+
+
+def _on_parts(evaluation: Evaluation) -> list[Entry]:
+    """The same in an evaluation; nothing if its classifier is no mixture."""
+    subject = evaluation.subject
+    if not subject.traits.mixture:
+        return []
+    return on_parts(subject.classifier, subject.logits, evaluation.steps, evaluation.common)
 
 
 def _oblivious(evaluation: Evaluation) -> list[Entry]:
@@ -251,6 +250,7 @@ def _adaptive(evaluation: Evaluation, defense: Defense) -> list[Entry]:
         entry("stealth", informed.Stealth(**same), "fools the purified answer under the threshold", "detector"),
         entry("match", informed.Match(**guides, **same), "looks like a clean image of another class"),
         entry("soft", informed.Soft(**same), "APGD on a smooth version of the decision", "white-box"),
+        *_on_parts(evaluation),
         entry("transfer", transfer, "images of simpler and other models, at several strengths", "transfer"),
         entry("query", informed.Query(**same), "Square and a hard-label search", "no-gradient"),
     ]
@@ -312,6 +312,7 @@ def _on_model(evaluation: Evaluation) -> list[Entry]:
     chosen.append(entry("apgd-ce", APGDCE(steps=steps, **drawn), "APGD on the cross-entropy", "white-box"))
     if len(evaluation.dataset.classes) >= DLR_CLASSES["apgd-t"]:
         chosen.append(entry("apgd-t", APGDT(steps=steps, **drawn), "targeted APGD", "white-box"))
+    chosen += _on_parts(evaluation)
     if not quick:
         attack = AutoAttack(version="rand" if random else "standard", **common)
         chosen.append(entry("autoattack", attack, "AutoAttack", "white-box", *([] if random else ["no-gradient"])))
@@ -321,30 +322,3 @@ def _on_model(evaluation: Evaluation) -> list[Entry]:
     if not quick and not exact:
         chosen.append(entry("hopskipjump", HopSkipJump(**common), "a hard-label search", "no-gradient"))
     return chosen
-
-
-def other_networks(subject: Subject, dataset: Dataset) -> tuple[nn.Module, ...]:
-    """A bundled classifier for the same classes and image size that is not the one under attack, where there is one;
-    after it, for a defence that refuses by a search, all others."""
-    own = weight_hash(subject.classifier) if isinstance(subject.classifier, nn.Module) else ""
-    cards = {name: models.card(name) for name in models.names("classifier")}
-    size = max(dataset.shape[1:])
-    fit = [name for name, card in cards.items() if card.sha256 != own and card.classes == dataset.classes]
-    first = [name for name in fit if _transfers(cards[name], size)]
-    # The classifier behind a search is a robust one, and images of a robust network transfer to it.
-    robust = [name for name in fit if name not in first and _reads(cards[name], size)]
-    chosen = [*first, *robust] if refuses_by_search(subject.defense) else first[:1]
-    return tuple(models.load(name).to(subject.device) for name in chosen)
-
-
-def _transfers(card: Card, size: int) -> bool:
-    """Whether adversarial images of a network can be expected to transfer to most others: it reads images of this size,
-    and was not trained to withstand attacks, as its robust accuracy shows."""
-    robust = card.figures.get("PGD-20, 8/255", {}).get("percent", 100.0)
-    return _reads(card, size) and robust < NOT_ROBUST
-
-
-def _reads(card: Card, size: int) -> bool:
-    """Whether a network reads images of this size by itself, as its clean accuracy on them shows."""
-    reads = any(card.figures.get(figure) for figure in ("clean accuracy", "clean accuracy on bare images"))
-    return bool(reads and card.architecture.get("size", 32) == size)

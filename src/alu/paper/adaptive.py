@@ -73,8 +73,9 @@ def under_attack(bench: Workbench, system: System, reading: Reading, attack: str
 
     from alu.attacks import adaptive
     from alu.attacks.adaptive.pattern import case_three
+    from alu.evaluation.networks import other_networks
     from alu.evaluation.subject import Subject
-    from alu.evaluation.suite import BUDGETS, other_networks
+    from alu.evaluation.suite import BUDGETS
 
     defense, clean = bench.defense(system, reading), bench.test_images()
     images = clean.images

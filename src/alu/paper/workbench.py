@@ -23,9 +23,10 @@ from alu.detectors import LogitShift
 from alu.errors import StorageError
 from alu.evaluation import metrics
 from alu.evaluation.evaluate import evaluate
+from alu.evaluation.networks import other_networks
 from alu.evaluation.result import Result
 from alu.evaluation.subject import Subject
-from alu.evaluation.suite import Budget, other_networks
+from alu.evaluation.suite import Budget
 from alu.loading import GUIDED, READINGS, load_purifier
 from alu.models.cards import bundled_name
 from alu.paper.base import EPS, Sizes, System

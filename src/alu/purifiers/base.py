@@ -31,6 +31,8 @@ class Traits:
         Whether answers depend on a detector that an attacker can aim at.
     search
         Whether that detector searches around the image, so that an attacker can aim at the search.
+    mixture
+        Whether the classifier mixes others and sharpens them, so that its own gradient may vanish where theirs do not.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class Traits:
     gradient: str = "exact"
     detector: bool = False
     search: bool = False
+    mixture: bool = False
 
     def joined(self, other: Traits) -> Traits:
         """The traits of two parts in a row: of each trait the value that is harder to attack."""
@@ -55,6 +58,7 @@ class Traits:
             max(self.gradient, other.gradient, key=order.index),
             self.detector or other.detector,
             self.search or other.search,
+            self.mixture or other.mixture,
         )
 
 

@@ -273,6 +273,7 @@ def _on_search(evaluation: Evaluation, defense: Defense) -> list[Entry]:
         entry("unrolled search", through, "the gradient through the search", "unrolled"),
         entry("match", informed.Match(**_guides(evaluation), **same), "looks like a clean image of another class"),
         *([] if quick else [stealth]),
+        *_on_parts(evaluation),
         entry("transfer", transfer, sources, "transfer"),
         entry("query", query, "Square and a hard-label search; a refusal is a failure", "no-gradient"),
     ]

@@ -13,8 +13,8 @@ from alu.stats import mean_difference
 
 STANDARD, ROBUST = "cifar10-standard", "cifar10-at"
 NUMBERS = {"alpha": 0.6944, "scale": 2.0, "shift": 0.0, "power": 6.0}
-"""Chosen on calibration and validation images: the largest alpha tried that wins about six points clean. docs/lab-log.md has
-the others."""
+"""Chosen on calibration and validation images: the largest alpha tried that wins about six points clean.
+docs/lab-log.md has the others."""
 GAIN, COST = 6.0, -2.0
 """It is worth having if it wins so many points clean for no more than this robust."""
 

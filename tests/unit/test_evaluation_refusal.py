@@ -13,6 +13,7 @@ import alu
 from alu.attacks.adaptive.confident import Probable
 from alu.attacks.adaptive.view import Level
 from alu.attacks.goals import ever_fooled, fooled
+from alu.check import AluWarning
 from alu.detectors import Neighbourhood
 from alu.evaluation import metrics
 from alu.evaluation.beside import beside_confidence
@@ -129,7 +130,8 @@ def test_a_weak_search_fails_the_lower_bound_and_a_wide_one_says_what_it_promise
     (item,) = sandwich(evaluated(Blind(4 / 255), data, bare=False))
     assert item.status == "failed"
     assert "Fewer are kept than the lower bound" in item.says
-    (item,) = sandwich(evaluated(Neighbourhood(EPS / 255), data, bare=False))
+    with pytest.warns(AluWarning, match=r"a radius of .* promises as much"):
+        (item,) = sandwich(evaluated(Neighbourhood(EPS / 255), data, bare=False))
     assert item.status == "passed"
     assert "an answer that is given equals the clean one" in item.says
 

@@ -40,7 +40,7 @@ def test_every_kind_counts_alike_and_the_first_of_equals_is_taken() -> None:
     assert Choice.among({GRADED: shares(92, 10, 85), PURIFIED: shares(86, 65, 80)}).rule == "purified"
     assert Choice.among({GRADED: shares(90, 80, 70), ALU: shares(70, 80, 90)}).rule == "graded"
     # The same mean of other shares, of which rounding must not make a difference.
-    assert Choice.among({TWO: shares(10, 20, 30, 3), TEN: shares(3, 30, 10, 20)}).suspicious == 0.02
+    assert Choice.among({TWO: shares(1, 1, 1, 13), TEN: shares(1, 13, 1, 1)}).suspicious == 0.02
     assert Choice.among({TWO: shares(90, 80, 60, 80), TEN: shares(90, 80, 70, 79)}).suspicious == 0.1
 
 
@@ -211,6 +211,7 @@ def test_a_fit_chooses_the_width_of_graded_unless_it_is_given() -> None:
     auto = fit_and_measure(Level(), data, plan=Plan(**plan, suspicious=0.3))
     assert auto.defense.suspicious == 0.3
     assert auto.why.startswith(f'Rule "{auto.defense.rule}" was chosen, because')
+    assert "up to p" not in auto.why, "there was no width to choose"
     other = fit_and_measure(Level(), data, plan=Plan(**plan, rule="alu"))
     assert (other.defense.suspicious, other.why) == (0.02, "")
     assert "validation" in Plan(**plan, rule="graded").parts

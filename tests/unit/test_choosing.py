@@ -107,7 +107,7 @@ class Restoring(Purifier):
 
 
 def levels(count: int, least: float, most: float, misled: bool = False) -> Dataset:
-    """Levels of 0.497 and 0.503; each seventh picture lies `least` to `most` farther out, where it may also be `misled`:
+    """Levels of 0.497 and 0.503; each seventh picture lies `least` to `most` farther out, and may also be `misled`:
     its first rows tell the other class."""
     place = torch.arange(count)
     labels, odd = place % 2, place // 2 % 7 == 0

@@ -62,11 +62,14 @@ def toy_data(count: int = 12, model: nn.Module | None = None) -> Dataset:
     return Dataset(images, labels, tuple(f"class {number}" for number in range(CLASSES)), "toys", "test")
 
 
-def toy_defense(rule: str = "alu", reference: str = "input", purifier: Purifier | None = None) -> Defense:
+def toy_defense(
+    rule: str = "alu", reference: str = "input", purifier: Purifier | None = None, suspicious: float = 0.2
+) -> Defense:
     """A calibrated toy: blur, or a tiny VAE for the reconstruction reading."""
     if purifier is None:
         purifier = Blur(0.5) if reference == "input" else toy_vae()
-    return Defense(Toy(), purifier, LogitShift(0.05), rule, reference).calibrate(toy_images(60, seed=9))
+    made = Defense(Toy(), purifier, LogitShift(0.05), rule, reference, suspicious=suspicious)
+    return made.calibrate(toy_images(60, seed=9))
 
 
 def toy_vae(steps: int = 3) -> LatentVAE:

@@ -12,6 +12,16 @@ from alu.purifiers.base import Purifier
 from alu.purifiers.filters import Identity
 
 
+def check_suspicious(p_value: float) -> float:
+    """The p-value up to which an image is suspicious, if it can be one; 1 would leave no image that is not."""
+    if not 0.0 <= p_value < 1.0:
+        raise UsageError(
+            "suspicious is the p-value up to which an image is suspicious, at least 0 and below 1, such as 0.02; it is "
+            f"{p_value}. Rule 'alu' answers every image as if it were."
+        )
+    return p_value
+
+
 def refuse_misfits(rule: Rule, purifier: Purifier, detector: Detector | None, reference: str) -> None:
     """Refuse a rule without its detector, a reference that the purifier or the rule has no use for, and a search around
     anything but the picture itself."""

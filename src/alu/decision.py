@@ -13,8 +13,6 @@ from torch import Tensor
 from alu.errors import check_choice
 
 RuleName = Literal["alu", "purified", "abstain", "graded"]
-SUSPICIOUS = 4.0
-"""An image is suspicious up to so many times the p-value at which it is flagged."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ TENSORS = ("images", "purified", "pre_logits", "post_logits")
 class State(IntEnum):
     """What the tests of a defence say about one image; a later one overrides an earlier one.
 
-    Attacked: flagged. Suspicious: nearly flagged, with a p-value of at most four times `false_alarm`. Corrupted: what
+    Attacked: flagged. Suspicious: nearly flagged, with a p-value of at most the defence's `suspicious`. Corrupted: what
     purification took away is too large for an attack of the stated size.
 
     Examples

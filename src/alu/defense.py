@@ -10,9 +10,9 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from alu.assembly import refuse_misfits, refuse_other_size, refuse_without_limits
+from alu.assembly import check_suspicious, refuse_misfits, refuse_other_size, refuse_without_limits
 from alu.check import answers, check_images, check_logits, evaluating, full_precision, look_like_probabilities, warn
-from alu.decision import SUSPICIOUS, Decision, Evidence, Findings, RuleName, find_rule
+from alu.decision import Decision, Evidence, Findings, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
 from alu.detectors.residual import Residual
 from alu.errors import InputError, UsageError, check_choice
@@ -45,6 +45,8 @@ class Defense(nn.Module):
         Which gradient `forward` has; the answer is the same in every mode.
     eps
         The largest change of a pixel that an attack makes; images from which more is purified away are corrupted.
+    suspicious
+        The p-value up to which an image that is not flagged is suspicious; none is where it is below `false_alarm`.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Defense(nn.Module):
     def __init__(
         self, classifier: Classifier, purifier: Purifier | None = None, detector: Detector | None = None,
         rule: RuleName = "alu", reference: Reference = "input", grad_mode: GradMode = "unrolled", eps: float = 8 / 255,
+        suspicious: float = 0.02,
     ) -> None:  # fmt: skip
         super().__init__()
         if not callable(classifier):
@@ -67,7 +70,7 @@ class Defense(nn.Module):
         refuse_misfits(self.rule_, purifier, detector, reference)
         check_choice("gradient mode", grad_mode, GRAD_MODES)
         self.classifier, self.purifier, self.detector = classifier, purifier, detector
-        self.reference, self.grad_mode = reference, grad_mode
+        self.reference, self.grad_mode, self.suspicious = reference, grad_mode, check_suspicious(suspicious)
         self.residual = Residual(eps)  # the second test
         self.classes: tuple[str, ...] = ()
         """Names of the classes, where they are known."""
@@ -206,9 +209,7 @@ class Defense(nn.Module):
 
     def _findings(self, evidence: Evidence, detection: Detection) -> Findings:
         """What both tests say together."""
-        rate = 0.0 if self.detector is None else SUSPICIOUS * self.detector.false_alarm
-        suspicious = detection.p_value <= rate  # NaN is not small
-        return Findings.of(detection.flagged, suspicious, *self.residual.test(evidence))
+        return Findings.of(detection.flagged, detection.p_value <= self.suspicious, *self.residual.test(evidence))
 
     def _detected(self, evidence: Evidence) -> Detection:
         """The detector's result; NaN and no flag if there is none, or one that is neither needed nor calibrated."""
@@ -258,13 +259,13 @@ class Defense(nn.Module):
         refuse_without_limits(self.rule_, self.purifier, self.residual, self.shape)
         return self
 
-    def with_rule(self, rule: RuleName) -> Defense:
+    def with_rule(self, rule: RuleName, suspicious: float | None = None) -> Defense:
         """A defence with another rule, made of the same parts and calibrated if this one is.
 
         Parameters
         ----------
-        rule
-            The other rule.
+        rule, suspicious
+            The other rule, and the other p-value up to which an image is suspicious; None keeps it.
 
         Examples
         --------
@@ -272,7 +273,8 @@ class Defense(nn.Module):
         'graded'
         """
         settings = (self.reference, self.grad_mode, self.residual.eps)
-        other = Defense(self.classifier, self.purifier, self.detector, rule, *settings)
+        width = self.suspicious if suspicious is None else suspicious
+        other = Defense(self.classifier, self.purifier, self.detector, rule, *settings, width)
         other.residual, other.shape_, other.classes = self.residual, self.shape_, self.classes
         refuse_without_limits(other.rule_, other.purifier, other.residual, other.shape)
         return other

@@ -73,7 +73,7 @@ class Fitted:
     harmless: tuple[Row, ...]
     seconds: float
     why: str = ""
-    """Which rule was chosen and why, as a sentence; empty where the user named one."""
+    """Which rule or width was chosen and why, as a sentence; empty where the user named both."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -158,10 +158,10 @@ def drawn(dataset: Dataset, limits: tuple[int, int], *, seed: int, device: str) 
 
 
 def oblivious(
-    defense: Defense, images: Tensor, labels: Tensor, portion: int, seed: int, watch: Count
+    defense: Defense, images: Tensor, labels: Tensor, portion: int, seed: int, watch: Count, eps: float = 8 / 255
 ) -> tuple[Tensor | None, str]:
     """What PGD-20 on the classifier alone makes of images, or why there is no such attack."""
-    search = PGD(eps=8 / 255, steps=20, seed=seed, batch_size=portion)
+    search = PGD(eps=eps, steps=20, seed=seed, batch_size=portion)
     watch(0, len(images))
     try:
         return search(defense.classifier, images, labels, watch), ""

@@ -13,8 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from alu.assembly import check_suspicious
 from alu.check import check_classifier, check_images, check_labels, evaluating, find_device, warn
-from alu.choosing import choose
+from alu.choosing import CANDIDATES, WIDTHS, choose
 from alu.data import open_dataset
 from alu.data.dataset import Dataset
 from alu.data.splits import own_part
@@ -51,6 +52,7 @@ class Plan:
     rule: RuleName | Auto = "auto"
     reference: Reference = "input"
     false_alarm: float = 0.005
+    suspicious: float | None = None
     epochs: int | None = None
     max_minutes: float = 120.0
     checkpoint: Path | str | None = None
@@ -73,6 +75,8 @@ class Plan:
             raise UsageError(f'reference="reconstruction" needs a VAE; {name} has no reconstruction to compare with.')
         check_choice("detector", self.detector, DETECTORS)
         DETECTORS[self.detector](self.false_alarm)
+        if self.suspicious is not None:
+            check_suspicious(self.suspicious)
         if self.steps < 0 or (self.epochs is not None and self.epochs < 1) or not self.max_minutes > 0:
             raise UsageError(
                 f"A fit needs steps= of at least 0, epochs= of at least 1 and max_minutes= above 0; it was given "
@@ -85,8 +89,13 @@ class Plan:
     def parts(self) -> tuple[str, ...]:
         """The splits of the data that this fit needs."""
         trained = ("train",) if self.purifier in FITTED else ()
-        validated = ("validation",) if self.purifier == "vae" or self.rule == "auto" else ()
+        validated = ("validation",) if self.purifier == "vae" or self.chooses else ()
         return (*trained, *validated, "calibration", "test")
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the rule, or the width of one that has one, is left to the fit."""
+        return self.rule == "auto" or (RULES[self.rule].uses_state and self.suspicious is None)
 
 
 def fit(
@@ -101,6 +110,7 @@ def fit(
     rule: RuleName | Auto = "auto",
     reference: Reference = "input",
     false_alarm: float = 0.005,
+    suspicious: float | None = None,
     epochs: int | None = None,
     max_minutes: float = 120.0,
     checkpoint: Path | str | None = None,
@@ -136,6 +146,9 @@ def fit(
         "purified", whichever is right most often on validation images: clean, attacked, changed without harm.
     false_alarm
         The share of clean images that may be flagged.
+    suspicious
+        The p-value up to which an image is suspicious: see `Defense`. By default rule "graded" takes 0.02, 0.05, 0.1 or
+        0.2, chosen with the rule, and the other rules, whose answers do not depend on it, 0.02.
     epochs, max_minutes
         How long the VAE is trained (about 2,500 steps by default), and what is refused as too long.
     checkpoint
@@ -154,7 +167,7 @@ def fit(
     """
     plan = Plan(
         purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
-        epochs=epochs, max_minutes=max_minutes, checkpoint=checkpoint, seed=seed,
+        suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, checkpoint=checkpoint, seed=seed,
         device=_device_of(classifier) if device is None else device,
     )  # fmt: skip
     fitted = fit_and_measure(classifier, images, labels, plan, classes=classes, watch=watch)
@@ -185,16 +198,21 @@ def fit_and_measure(
     _refuse_too_few(len(clean), plan.false_alarm)
     purifier = _purifier(classifier, parts, plan, watch).to(plan.device)
     rule: RuleName = "alu" if plan.rule == "auto" else plan.rule
-    defense = Defense(classifier, purifier, DETECTORS[plan.detector](plan.false_alarm), rule, plan.reference)
+    defense = Defense(
+        classifier, purifier, DETECTORS[plan.detector](plan.false_alarm), rule, plan.reference,
+        suspicious=WIDTHS[0] if plan.suspicious is None else plan.suspicious,
+    )  # fmt: skip
     watch("Calibrating", 0, len(clean))
     defense.calibrate(clean.images.to(plan.device), at_once(clean.shape, 100), partial(watch, "Calibrating"))
     defense.classes = clean.classes
     why = ""
-    if plan.rule == "auto":
+    if plan.chooses:
         apart = parts.get("validation", clean)
         apart = apart if len(apart) >= FEWEST else clean
-        choice = choose(defense, apart, seed=plan.seed, device=plan.device, watch=watch)
-        defense, why = defense.with_rule(choice.rule), str(choice)
+        rules = CANDIDATES if plan.rule == "auto" else (rule,)
+        widths = WIDTHS if plan.suspicious is None else ()
+        choice = choose(defense, apart, rules, widths, seed=plan.seed, device=plan.device, watch=watch)
+        defense, why = defense.with_rule(choice.rule, choice.suspicious), str(choice)
     return measure(defense, held_out, seed=plan.seed, device=plan.device, watch=watch, started=started, why=why)
 
 

@@ -35,6 +35,7 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
         "reference": defense.reference,
         "grad_mode": defense.grad_mode,
         "eps": defense.residual.eps,
+        "suspicious": defense.suspicious,
         "shape": list(defense.shape),
         "classes": list(defense.classes),
     }
@@ -76,7 +77,7 @@ def read(
         if detector is not None and fitted:
             detector.load_state_dict(fitted)
         settings = {name: facts[name] for name in ("rule", "reference", "grad_mode")}
-        settings |= {name: facts[name] for name in ("eps",) if name in facts}  # older folders have none
+        settings |= {name: facts[name] for name in ("eps", "suspicious") if name in facts}  # not in older folders
         rebuilt = _classifier(facts["classifier"], classifier, trust, path)
         arguments = {"classifier": rebuilt, "purifier": purifier, "detector": detector, **settings}
         return arguments, _part(tensors, "residual."), tuple(facts["shape"]), tuple(facts["classes"])

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from alu import Defense
 from alu.attacks import PGD
 from alu.attacks.adaptive import Direct, Stealth
+from alu.attacks.adaptive.soft import SoftOutput, standard
 from alu.attacks.adaptive.stealth import SPARE, FoolAndHide, on_manifold, without
-from alu.attacks.adaptive.view import Level
+from alu.attacks.adaptive.view import Level, View
 from alu.attacks.goals import margin
 from alu.decision import State
 from alu.detectors import LogitShift
@@ -179,3 +180,16 @@ def test_under_graded_the_image_itself_is_made_wrong_and_stays_unsuspicious() ->
     wrong = decision.label != data.labels
     assert int(wrong.sum()) >= 5
     assert int((wrong & (decision.state == State.CLEAN)).sum()) >= 0.8 * int(wrong.sum())
+
+
+@pytest.mark.parametrize("width", [0.02, 0.1, 0.2, 0.4])
+def test_a_defence_is_attacked_at_its_own_width(width: float) -> None:
+    defense, images = toy_defense("graded", suspicious=width), toy_images(60)
+    decision = defense.decide(images)
+    itself = decision.state == State.CLEAN
+    view = View(defense, Level())
+    assert torch.equal(view.unusual(view.evidence(images))[0] <= 0, itself)
+    # The share of images that are not answered from themselves follows the width.
+    assert abs(float((~itself).float().mean()) - max(width, 0.05)) <= 0.15
+    soft = SoftOutput(defense, Level(), temperature=1e-7)(images)
+    torch.testing.assert_close(soft, standard(defense(images)), rtol=1e-3, atol=1e-3)

@@ -32,7 +32,7 @@ PROMISED = {
     "fit": [
         "--checkpoint", "--classifier", "--data", "--detector", "--device", "--epochs", "--false-alarm", "--force",
         "--help", "--max-minutes", "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size",
-        "--steps",
+        "--steps", "--suspicious",
     ],
     "merge": ["--help", "--out", "shards"],
     "predict": [

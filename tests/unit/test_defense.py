@@ -27,7 +27,7 @@ def test_a_defense_differentiates_what_it_answers(reference: str, rule: str) -> 
 
 def test_graded_differentiates_what_it_answers_in_every_state() -> None:
     purifier = LatentVAE(tiny_vae(), steps=4, lr=0.02, solver="gd", schedule="constant")
-    defense = Defense(SmoothClassifier().double(), purifier, detectors.LogitShift(0.1), rule="graded")
+    defense = Defense(SmoothClassifier().double(), purifier, detectors.LogitShift(0.1), "graded", suspicious=0.4)
     defense.calibrate(smooth_images(30, seed=9))
     noise = torch.randn((2, *defense.shape), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     images = smooth_images(24, seed=4)

@@ -152,3 +152,12 @@ def test_a_classifier_that_lacks_its_normalisation_is_refused() -> None:
         return network(1 - images)  # type: ignore[no-any-return]
 
     refuse_unnormalised(picky, sample.images, sample.labels)
+
+
+def test_the_width_identifies_a_defence_whose_answers_depend_on_it() -> None:
+    narrow, wide = (Subject(toy_defense("graded", suspicious=width)) for width in (0.1, 0.2))
+    assert (narrow.as_json()["suspicious"], wide.as_json()["suspicious"]) == (0.1, 0.2)
+    assert narrow.name == "Toy + Blur, rule graded, suspicious up to 10 % (input)"
+    plain = Subject(toy_defense("alu"))
+    assert "suspicious" not in plain.as_json()
+    assert plain.name == "Toy + Blur, rule alu (input)"

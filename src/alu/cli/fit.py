@@ -53,6 +53,12 @@ def fit(
         str, typer.Option(help="What the logits are compared with: input or reconstruction.")
     ] = "input",
     false_alarm: Annotated[float, typer.Option(help="Share of clean images that may be flagged.")] = 0.005,
+    suspicious: Annotated[
+        float | None,
+        typer.Option(
+            help="P-value up to which rule graded finds an image suspicious; chosen with the rule by default."
+        ),
+    ] = None,
     size: Size = None,
     root: Root = None,
     epochs: Annotated[
@@ -83,7 +89,8 @@ def fit(
     checked_device(device)
     plan = dict(
         purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
-        epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=work, replaces=checkpoint is None,
+        suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=work,
+        replaces=checkpoint is None,
     )  # fmt: skip
     factory = classifier if ":" in classifier else None
     try:

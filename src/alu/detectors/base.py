@@ -91,12 +91,13 @@ class Detector(Part, nn.Module, ABC):
         self.require_calibration()
         return threshold_among(self.scores_, self.false_alarm)
 
-    def thresholds(self, evidence: Evidence, times: float = 1.0) -> Tensor:
-        """The threshold that holds for each image [N]; with `times`, that of so many times `false_alarm`."""
-        if times == 1.0:
+    def thresholds(self, evidence: Evidence, rate: float | None = None) -> Tensor:
+        """The threshold that holds for each image [N]; with `rate`, that of this rate in place of `false_alarm`, which
+        it must not be below."""
+        if rate is None:
             return self.threshold_.expand(len(evidence))
         self.require_calibration()
-        return threshold_among(self.scores_, times * self.false_alarm).expand(len(evidence))
+        return threshold_among(self.scores_, rate).expand(len(evidence))
 
     def calibrate(self, evidence: Evidence) -> None:
         """Store the scores of clean images that were not used for training or for choosing settings."""

@@ -71,12 +71,13 @@ class LogitShift(Detector):
             values[chosen] = conformal_p_values(plain[chosen.cpu()], clean).to(values.device)
         return values
 
-    def thresholds(self, evidence: Evidence, times: float = 1.0) -> Tensor:
-        """The pooled threshold, or that of each image's predicted class; with `times`, as in `Detector`."""
+    def thresholds(self, evidence: Evidence, rate: float | None = None) -> Tensor:
+        """The pooled threshold, or that of each image's predicted class; with `rate`, as in `Detector`."""
         if not self.per_class:
-            return super().thresholds(evidence, times)
+            return super().thresholds(evidence, rate)
         self.require_calibration()
-        table = torch.stack([threshold_among(clean, times * self.false_alarm) for clean in self.class_scores_])
+        rate = self.false_alarm if rate is None else rate
+        table = torch.stack([threshold_among(clean, rate) for clean in self.class_scores_])
         return table[evidence.post_logits.argmax(1).cpu()]
 
 

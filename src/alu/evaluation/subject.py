@@ -130,6 +130,8 @@ class Subject:
         return facts | {
             "rule": self.defense.rule,
             "reference": self.defense.reference,
+            # Under other rules no answer depends on it.
+            **({"suspicious": self.defense.suspicious} if self.defense.rule_.uses_state else {}),
             # Without the VAE's inner architecture.
             "purifier": {name: value for name, value in settings.items() if isinstance(value, PLAIN)},
             "detector": detector.description() if detector is not None else None,
@@ -234,7 +236,8 @@ def described(model: Any) -> str:
     if isinstance(model, Defense):
         steps = getattr(model.purifier, "steps", None)
         purifier = type(model.purifier).__name__ + ("" if steps is None else f" N={steps}")
-        return f"{described(model.classifier)} + {purifier}, rule {model.rule} ({model.reference})"
+        width = f", suspicious up to {100 * model.suspicious:g} %" if model.rule_.uses_state else ""
+        return f"{described(model.classifier)} + {purifier}, rule {model.rule}{width} ({model.reference})"
     name = bundled_name(model) if isinstance(model, nn.Module) else None
     return name or str(getattr(model, "__name__", type(model).__name__))
 

@@ -15,7 +15,7 @@ from alu.attacks.autoattack import APGDCE, APGDDLR, APGDT, DLR_CLASSES, AutoAtta
 from alu.attacks.base import Attack
 from alu.attacks.copies import redrawn
 from alu.attacks.gradient import CWLinf
-from alu.decision import SUSPICIOUS, Evidence
+from alu.decision import Evidence
 
 SCALE = 5.0
 """Standard deviation of the soft logits of one image: the cross-entropy is then neither flat nor saturated."""
@@ -70,7 +70,8 @@ class SoftOutput(nn.Module):
             change = standard(evidence.change, least)
             if not self.view.grades:
                 return (1 - gate) * after + gate * change
-            before, nearly = standard(evidence.pre_logits), self._switch(evidence, SUSPICIOUS).to(after)
+            before = standard(evidence.pre_logits)
+            nearly = self._switch(evidence, self.view.suspicious).to(after)
             corrupted = torch.sigmoid(self.view.corruption(evidence) / self.temperature).to(after)
             noisy, specked = corrupted[:, :1], corrupted[:, 1:]
             answer = (1 - gate) * ((1 - nearly) * before + nearly * after) + gate * change
@@ -80,10 +81,11 @@ class SoftOutput(nn.Module):
             resisted[:, self.label] = SCALE
         return (1 - gate) * after + gate * resisted
 
-    def _switch(self, evidence: Evidence, times: float = 1.0) -> Tensor:
-        """From 0 where the score is far below its threshold to 1 where it is far above [N, 1]."""
-        unit = self.temperature * self.view.threshold_size(evidence, times)
-        return torch.sigmoid(self.view.excess(evidence, times) / unit)[:, None]
+    def _switch(self, evidence: Evidence, rate: float | None = None) -> Tensor:
+        """From 0 where the score is far below its threshold, or that of another `rate`, to 1 where it is far above
+        [N, 1]."""
+        unit = self.temperature * self.view.threshold_size(evidence, rate)
+        return torch.sigmoid(self.view.excess(evidence, rate) / unit)[:, None]
 
 
 def standard(logits: Tensor, least: Tensor | float = 1e-6) -> Tensor:

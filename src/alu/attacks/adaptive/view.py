@@ -11,7 +11,7 @@ from torch import Tensor
 
 from alu.attacks.copies import shallow, with_grad_mode
 from alu.attacks.goals import Model
-from alu.decision import SUSPICIOUS, Evidence
+from alu.decision import Evidence
 from alu.errors import UsageError
 
 Budget = Literal["quick", "standard", "full"]
@@ -128,17 +128,24 @@ class View:
         detector = self.twin.detector
         return detector is not None and bool(detector.calibrated)
 
-    def excess(self, evidence: Evidence, times: float = 1.0) -> Tensor:
-        """How far the suspicion score lies above its threshold [N], or above that of so many `times` the false-alarm
-        rate; -1 if there is no threshold."""
+    @property
+    def suspicious(self) -> float | None:
+        """The rate of false alarms at whose threshold an image becomes suspicious, this defence's own; None where that
+        is the threshold itself, because nothing is suspicious that is not flagged."""
+        detector, rate = self.twin.detector, float(self.twin.suspicious)
+        return rate if detector is not None and rate > detector.false_alarm else None
+
+    def excess(self, evidence: Evidence, rate: float | None = None) -> Tensor:
+        """How far the suspicion score lies above its threshold [N], or above that of another `rate` of false alarms; -1
+        if there is no threshold."""
         detector = self.twin.detector
         if not self.has_threshold:
             return torch.full((len(evidence),), -1.0, device=evidence.images.device)
         score: Tensor = detector.score(evidence)
-        above: Tensor = score - detector.thresholds(evidence, times).to(score)
+        above: Tensor = score - detector.thresholds(evidence, rate).to(score)
         return above
 
-    def threshold_size(self, evidence: Evidence, times: float = 1.0) -> Tensor:
+    def threshold_size(self, evidence: Evidence, rate: float | None = None) -> Tensor:
         """The absolute value of the threshold [N], the unit in which an excess is small or large; 1 without one.
 
         The score of a search is a margin, and its threshold 0: there the spread of the logits is the unit.
@@ -148,7 +155,7 @@ class View:
             return torch.ones(len(evidence), device=evidence.images.device)
         if detector.traits.search:
             return evidence.post_logits.detach().std(1).clamp_min(1e-6)
-        limits: Tensor = detector.thresholds(evidence, times).abs().clamp_min(1e-6).to(evidence.images)
+        limits: Tensor = detector.thresholds(evidence, rate).abs().clamp_min(1e-6).to(evidence.images)
         return limits
 
     def corruption(self, evidence: Evidence) -> Tensor:
@@ -161,9 +168,9 @@ class View:
     def unusual(self, evidence: Evidence) -> tuple[Tensor, Tensor]:
         """How far an image is from being answered from itself by a rule that grades, and the unit of this, both [N]:
         its score must not be suspicious, and it must not be noisy."""
-        size = self.threshold_size(evidence, SUSPICIOUS)
+        size = self.threshold_size(evidence, self.suspicious)
         noise = self.corruption(evidence)[:, 0] * size
-        return torch.maximum(self.excess(evidence, SUSPICIOUS), noise.to(size)), size
+        return torch.maximum(self.excess(evidence, self.suspicious), noise.to(size)), size
 
     def shortfall(self, evidence: Evidence) -> Tensor:
         """How far the score lies below a value just above the threshold [N]; 0 where it does not."""

@@ -121,6 +121,7 @@ CASES = {
     "missing archive": (("data", "cifar100", "--root", "nowhere"), "nowhere, which does not exist"),
     "truncated archive": (("data", "cifar10", "--root", "cut.tar.gz"), "damaged, truncated or not an archive"),
     "wrong checksum": (("data", "cifar10", "--root", "zeros"), "not the official CIFAR-10"),
+    "a width above 1": (fit(suspicious="2"), "at least 0 and below 1, such as 0.02; it is 2.0"),
     "text named png": (fit(data="text"), "text/lying/001.png cannot be read as a picture"),
     "truncated picture": (fit(data="cut", purifier="pca"), "cut/lying/001.png cannot be read as a picture"),
     "decompression bomb": (fit(data="bomb"), "far more than any image here needs"),

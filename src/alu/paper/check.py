@@ -14,6 +14,8 @@ from alu.stats import Estimate, mean_difference
 
 CHECK, CONFIDENCE = "check", "confidence"
 METHODS = (CHECK, CONFIDENCE)
+VERSIONS = {CHECK: 1, CONFIDENCE: 2}
+"""Confidence is attacked hard wherever the classifier alone falls."""
 BASE, OTHER = robust_base.PINNED, "cifar10-fat"
 """The base of the bundled check; and the best of the other robust classifiers on validation images."""
 RADII = (1, 2, 3, 4)
@@ -54,7 +56,7 @@ def rows() -> Iterator[tuple[str, int]]:
 def cells(sizes: Sizes) -> list[Cell[Key]]:
     """Every check in parts, and beside it refusal by confidence."""
     return [
-        Cell(Key(classifier, method, radius, part), (classifier,))
+        Cell(Key(classifier, method, radius, part), (classifier,), VERSIONS[method])
         for classifier, radius in rows()
         for part in parts(classifier, radius, sizes)
         for method in METHODS
@@ -141,11 +143,12 @@ def _searching_longer(defense: Any) -> Any:
 
 def _held(bench: Workbench, key: Key, images: Tensor, labels: Tensor) -> Tensor:
     """Images on which the classifier alone stands at max(r, eps − r): a check whose search overlooks nothing keeps
-    them. Only the effort spent on an image depends on this."""
+    them. Confidence promises that only of those that stand at eps. The effort spent on an image depends on this."""
     from alu.attacks import CWLinf
     from alu.defense import batched_logits
 
-    network, radius = bench.classifier(key.classifier), max(key.radius, WIDEST - key.radius)
+    network = bench.classifier(key.classifier)
+    radius = max(key.radius, WIDEST - key.radius) if key.method == CHECK else WIDEST
     search = CWLinf(eps=radius / 255, steps=bench.sizes["steps"], seed=bench.seed)
     return batched_logits(network, search(network, images, labels)).argmax(1) == labels
 

@@ -64,8 +64,8 @@ def run_demo(n: int = 200, seed: int = 0, device: str = "cpu", watch: Watch = si
     purifying = {
         BARE: Defense(main.classifier, rule="purified"),
         "VAE, purified only": main.with_rule("purified"),
+        "VAE, rule graded": main.with_rule("graded"),
         **loaded,
-        "VAE, graded": main.with_rule("graded"),
     }
     groups = [(purifying, attacked), *refusing(images, labels, seed, device, watch)]
     rows: list[dict[str, Any]] = []
@@ -118,7 +118,8 @@ def refusing(images: Tensor, labels: Tensor, seed: int, device: str, watch: Watc
     if _provable():
         smoothed = models.Smoothed(models.load(SMOOTH), SIGMA, seed=seed)
         proof = Certificate(RADIUS, n=SAMPLES, n0=CHOOSING)
-        groups.append(({"certificate": Defense(smoothed, detector=proof, rule="abstain").to(device)}, {"clean": images}))
+        certificate = Defense(smoothed, detector=proof, rule="abstain").to(device)
+        groups.append(({"certificate": certificate}, {"clean": images}))
     return groups
 
 

@@ -1,4 +1,4 @@
-"""The demo's page: its one sentence, its table, and what is said of each picture."""
+"""The demo's page: its verdict, its table, and what is said of each picture."""
 
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,8 @@ def whole_result(certificate: bool = True) -> dict[str, Any]:
 def test_the_verdict_counts_what_is_correct_clean_and_under_every_attack_of_its_kind() -> None:
     assert verdict(result("00011", DEFENDED)) == (
         "Against an attacker who does not know the defence, it keeps 3 of 5 pictures correct (the bare classifier: 1); "
-        "against an attacker who knows everything, 1. Of a robust classifier behind a check, even that attacker leaves 2 "
-        "pictures that are right and never answered wrongly (without the check: 1)."
+        "against an attacker who knows everything, 1. Of a robust classifier behind a check, even that attacker leaves "
+        "2 pictures that are right and never answered wrongly (without the check: 1)."
     )
     none = verdict(result("00000", {**DEFENDED, "pgd": "11111", "everything": "00000"}))
     assert (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from alu import models
 from alu.stats import Share
 from tests.end_to_end.command import ENVIRONMENT
 from tests.unit.expected import bounded, percent
@@ -30,12 +31,17 @@ def test_the_table_has_every_row_and_column(finished: tuple[Path, str]) -> None:
     assert [row["name"] for row in result["rows"]] == [
         "classifier alone",
         "VAE, purified only",
+        "VAE, rule graded",
         "VAE + ALU (input)",
         "VAE + ALU (reconstruction)",
         "PCA-500 + ALU (input)",
+        "robust classifier alone",
+        "robust classifier + check",
+        *(["certificate"] if "cifar10-smooth" in models.names() else []),
     ]
-    for row in result["rows"]:
-        assert set(row["columns"]) == {"clean", "pgd", "decoy", "surrogate"}
+    for index, row in enumerate(result["rows"]):
+        columns = ["clean", "pgd", "decoy", "surrogate"][: 4 if index < 6 else 2 if index < 8 else 1]
+        assert list(row["columns"]) == [*columns, "everything"]
         assert all(len(column["correct"]) == 12 for column in row["columns"].values())
     assert "Page: file://" in printed
     assert {"commit", "seed", "n", "torch"} <= set(result["setting"])
@@ -48,8 +54,9 @@ def test_every_number_on_the_page_comes_from_the_result(finished: tuple[Path, st
     for index, row in enumerate(rows):
         for name, column in row["columns"].items():
             shown = bounded(f"demo/{index}/{name}", Share(sum(column["correct"]), 12), n=False)
-            if column["flagged"] is not None:
-                shown |= percent(f"demo/{index}/{name}/flagged", Share(sum(column["flagged"]), 12))
+            for what in ("flagged", "answered"):
+                if column[what] is not None:
+                    shown |= percent(f"demo/{index}/{name}/{what}", Share(sum(column[what]), 12))
             assert {key: figures[key] for key in shown} == shown
 
 
@@ -59,15 +66,18 @@ def test_the_page_begins_with_the_verdict_and_the_pictures(finished: tuple[Path,
     page = (folder / "index.html").read_text()
 
     def kept(row: str, *columns: str) -> int:
-        outcomes = [rows[row][name]["correct"] for name in ("clean", *columns)]
+        outcomes = [rows[row][name]["correct"] for name in columns]
         return sum(min(bits) for bits in zip(*outcomes, strict=True))
 
     alu = "VAE + ALU (input)"
     sentence = (
-        f"Against an attacker who does not know the defence, it keeps {kept(alu, 'pgd')} of 12 pictures correct (the "
-        f"bare classifier: {kept('classifier alone', 'pgd')}); against an attacker who knows it, "
-        f"{kept(alu, 'decoy', 'surrogate')}."
+        f"Against an attacker who does not know the defence, it keeps {kept(alu, 'clean', 'pgd')} of 12 pictures "
+        f"correct (the bare classifier: {kept('classifier alone', 'clean', 'pgd')}); against an attacker who knows "
+        f"everything, {kept(alu, 'everything')}. Of a robust classifier behind a check, even that attacker leaves "
+        f"{kept('robust classifier + check', 'everything')} pictures that are right and never answered wrongly "
+        f"(without the check: {kept('robust classifier alone', 'everything')})."
     )
+    assert kept(alu, "everything") <= kept(alu, "clean", "decoy", "surrogate")
     assert sentence in " ".join(printed.split())
     assert read(page).line.split("does not ", 2)[2].startswith(sentence)
     places = [page.index(part) for part in ("<h1>", "demo/verdict", 'src="data:image/png', "<table", 'class="chart"')]

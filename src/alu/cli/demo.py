@@ -18,7 +18,7 @@ def demo(
     seed: Seed = 0,
     device: Device = "cpu",
 ) -> None:
-    """Attack a bundled classifier on real images, defend it, and show where that works and where it does not."""
+    """Attack bundled classifiers on real images, defend them, and show where that works and where it does not."""
     from dataclasses import asdict
 
     from alu.demo import run_demo
@@ -49,14 +49,17 @@ def _is_demo(path: Path) -> bool:
 def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from alu.report.demo import COLUMNS, row_title, terminal_cell, verdict
+    from alu.report.demo import COLUMNS, MEANING, proves, terminal_cell, terminal_title, verdict
 
     title = f"Correct answers in % [95 % interval], CIFAR-10, n = {result['setting']['n']}, L∞ 8/255"
-    rows = ((row_title(row), *(terminal_cell(row, column) for column in COLUMNS)) for row in result["rows"])
-    print_table(("", *COLUMNS.values()), rows, title)
+    rows = ((terminal_title(row), *(terminal_cell(row, column) for column in COLUMNS)) for row in result["rows"])
+    narrow = (name.replace(" ", "\n") for name in COLUMNS.values())  # leaves room for the names of rows
+    print_table(("", *narrow), rows, title, lines=True)
     console = Console()
     console.print(
         "PGD-20 does not know the defence: ALU recovers the true label. The same attack called with a wrong label (a "
-        "decoy) makes ALU answer that label. The last attack differentiates through the VAE.",
+        "decoy) makes ALU answer that label. The next attack differentiates through the VAE.",
     )
+    proof = " The certificate's figure is a proof, for changes measured in L2." if proves(result) else ""
+    console.print(f"{MEANING}{proof}")
     console.print(verdict(result), style="bold", highlight=False)

@@ -89,12 +89,15 @@ def heed_sigterm() -> None:
         signal.signal(signal.SIGTERM, interrupt)
 
 
-def print_table(titles: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
-    """A table on standard output. Square brackets in names of files and classes are no markup."""
+def print_table(
+    titles: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None, lines: bool = False
+) -> None:
+    """A table on standard output, if asked with lines between its rows. Square brackets in names of files and classes
+    are no markup."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*titles, title=title)
+    table = Table(*titles, title=title, show_lines=lines)
     table.columns[0].overflow = "fold"  # a long file name is shown whole
     for row in rows:
         table.add_row(*row)

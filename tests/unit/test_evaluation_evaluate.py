@@ -273,11 +273,15 @@ def test_what_is_prepared_is_prepared_once() -> None:
         ready.shard = (0, 2)  # type: ignore[misc]
 
 
+LATER = ("search", "mixture", "starts")
+"""Traits and settings that came after the stored results were written."""
+
+
 def same(stored: Any, now: Any, at: str = "") -> None:
     """Equal but for prose, times and versions; floats up to what another processor may round differently."""
     if isinstance(stored, dict):
         stored = {name: value for name, value in stored.items() if name != "told"}  # was no setting of an attack
-        now = {name: value for name, value in now.items() if name not in ("search", "starts")}  # which came later
+        now = {name: value for name, value in now.items() if name not in LATER}
         assert list(now) == list(stored), at
         for name in stored:
             if name not in ("says", "about", "seconds", "provenance", "checksum"):

@@ -19,7 +19,7 @@ from alu.provenance import provenance
 from alu.purifiers import PCA, LatentVAE
 from alu.storage import write_json
 
-STEPS = (0, 10, 50, 200)
+STEPS = (0, 10, 20, 50, 200)
 
 
 def seconds(call: object, images: torch.Tensor) -> float:

@@ -10,7 +10,7 @@ from tests.paper.toys import rows
 
 TEN = {"n": 10, "bare": "1100000000", "purified": "0" * 10, "alu": "0" * 10, "graded": "1111111100", "states": "0" * 10}
 COSTS: dict[str, Any] = {
-    "latency": {"batches": [{"batch": 64, "ratio_to_classifier": {"VAE + ALU, N=0": 3.35, "VAE + ALU, N=10": 14.6}}]},
+    "latency": {"batches": [{"batch": 64, "ratio_to_classifier": {"VAE + ALU, N=0": 3.35, "VAE + ALU, N=20": 27.4}}]},
     "refusal": {
         "check": {"answered": {"ratio_to_forward": 28.9}, "refused": {"ratio_to_forward": 7.5}},
         "certificate": {"median_samples": 200},
@@ -57,7 +57,7 @@ def test_every_attacker_has_a_row_with_cost_and_figures() -> None:
     assert len(found) == 5, "one for each attacker"
     harmless, oblivious, black_box, knows, must = found.values()
     assert harmless[2] == "clean: 80.0 [49, 94] (alone 20.0); Gaussian noise 0.1: 80.0 [49, 94] (alone 20.0)"
-    assert harmless[1] == "3.4 (no latent steps), 15 (ten)"
+    assert harmless[1] == "27 (20 latent steps); without steps 3.4"
     assert oblivious[2] == "PGD-20: 80.0 [49, 94] (alone 20.0)"
     assert black_box[2] == "transfer: 50.0 [24, 76] (alone 0.0); query: 50.0 [24, 76] (alone 0.0)"
     assert knows[1:] == [

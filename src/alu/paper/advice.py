@@ -99,7 +99,7 @@ def _purifying(costs: dict[str, Any]) -> str:
     if batch is None:
         return ""
     ratios = batch["ratio_to_classifier"]
-    return f"{ratios['VAE + ALU, N=0']:.1f} (no latent steps), {ratios['VAE + ALU, N=10']:.0f} (ten)"
+    return f"{ratios['VAE + ALU, N=20']:.0f} (20 latent steps); without steps {ratios['VAE + ALU, N=0']:.1f}"
 
 
 def _checking(costs: dict[str, Any]) -> str:

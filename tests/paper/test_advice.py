@@ -56,15 +56,18 @@ def test_every_attacker_has_a_row_with_cost_and_figures() -> None:
     found = rows(advice.table(everything(), COSTS))
     assert len(found) == 5, "one for each attacker"
     harmless, oblivious, black_box, knows, must = found.values()
-    assert harmless[2] == "clean: 80.0 [49, 94] (alone 20.0); Gaussian noise 0.1: 80.0 [49, 94] (alone 20.0)"
+    assert harmless[2] == "clean: 80.0 [49, 94] n=10 (alone 20.0); Gaussian noise 0.1: 80.0 [49, 94] n=10 (alone 20.0)"
     assert harmless[1] == "27 (20 latent steps); without steps 3.4"
-    assert oblivious[2] == "PGD-20: 80.0 [49, 94] (alone 20.0)"
-    assert black_box[2] == "transfer: 50.0 [24, 76] (alone 0.0); query: 50.0 [24, 76] (alone 0.0)"
+    assert oblivious[2] == "PGD-20: 80.0 [49, 94] n=10 (alone 20.0)"
+    assert black_box[2] == "transfer: 50.0 [24, 76] n=10 (alone 0.0); query: 50.0 [24, 76] n=10 (alone 0.0)"
     assert knows[1:] == [
         "29 (answered), 8 (refused)",
-        "never answered wrongly: 60.0 [31, 83] (alone 30.0 [11, 60]); it answers 80.0 [49, 94] of clean pictures",
+        "never answered wrongly: 60.0 [31, 83] n=10 (alone 30.0 [11, 60] n=10); it answers 80.0 [49, 94] n=10 of clean pictures",
     ]
-    assert must[1:] == ["200 noisy copies for half of the pictures", "right and proven within 0.25 (L2): 40.0 [17, 69]"]
+    assert must[1:] == [
+        "200 noisy copies for half of the pictures",
+        "right and proven within 0.25 (L2): 40.0 [17, 69] n=10",
+    ]
 
 
 def test_what_was_not_measured_is_left_out() -> None:

@@ -42,7 +42,7 @@ def _row(who: str, use: str, cost: str, keeps: str) -> list[str]:
 def _share(digits: str | Share) -> str:
     share = ones(digits) if isinstance(digits, str) else digits
     low, high = share.interval
-    return f"{100 * share.value:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
+    return f"{100 * share.value:.1f} [{100 * low:.0f}, {100 * high:.0f}] n={share.n}"
 
 
 def _beside_bare(cells: Iterable[tuple[str, Measured | None]], rule: str) -> str:

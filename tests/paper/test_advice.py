@@ -62,7 +62,8 @@ def test_every_attacker_has_a_row_with_cost_and_figures() -> None:
     assert black_box[2] == "transfer: 50.0 [24, 76] n=10 (alone 0.0); query: 50.0 [24, 76] n=10 (alone 0.0)"
     assert knows[1:] == [
         "29 (answered), 8 (refused)",
-        "never answered wrongly: 60.0 [31, 83] n=10 (alone 30.0 [11, 60] n=10); it answers 80.0 [49, 94] n=10 of clean pictures",
+        "never answered wrongly: 60.0 [31, 83] n=10 (alone 30.0 [11, 60] n=10); it answers 80.0 [49, 94] n=10 of clean "
+        "pictures",
     ]
     assert must[1:] == [
         "200 noisy copies for half of the pictures",

@@ -31,7 +31,7 @@ SHARPEN = 100.0
 class Mixed(nn.Module):
     """log(alpha g + (1 - alpha) f), f the standard and g the robust probabilities (MixedNUTS, Bai et al. 2024).
 
-    g is the softmax of the robust logits z, made more or less sure: scale sign(u) |u|^power with u = GELU(LN(z) +
+    g is the softmax of the robust logits z, made more or less sure: scale sign(u) abs(u)^power with u = GELU(LN(z) +
     shift), where LN takes away mean and deviation over classes. Where g leads by (1 - alpha) / alpha or more, the
     standard classifier cannot change the answer. It is an ordinary module, without randomness and with exact gradients;
     but where its standard part is certain that gradient vanishes, so attacks must look at the parts too

@@ -11,6 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def check(images: Tensor, rounds: int) -> dict[str, Any]:
             {
                 "bare forward": lambda: model(batches["answered"]),
                 "forward and backward": lambda: gradient(model, batches["answered"]),
-                **{name: lambda part=part: defense.decide(part) for name, part in batches.items()},
+                **{name: partial(defense.decide, part) for name, part in batches.items()},
             },
             rounds,
         )

@@ -99,10 +99,7 @@ def test_our_search_costs_little_more_than_its_passes() -> None:
 
 
 def test_refusing_costs_no_more_than_it_may() -> None:
-    path = ROOT / "bench" / "results" / "refusal.json"
-    if not path.exists():
-        pytest.skip("bench/results/refusal.json is not there yet: run python bench/refusal.py.")
-    found = read_json(path)
+    found = read_json(ROOT / "bench" / "results" / "refusal.json")
     assert found["check"]["answered"]["ratio_to_forward"] <= 35
     assert found["check"]["refused"]["share_within_bar_by_passes"] > 0.5, "most cost at most 8 bare forwards"
     assert found["certificate"]["share_settled_with_500"] >= 0.5

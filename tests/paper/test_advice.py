@@ -26,7 +26,7 @@ def everything() -> Results:
     knows = {
         str(threats.Key(reading, attacker)): {"found": cell}
         for attacker in ("transfer", "query")
-        for reading, cell in ((Reading.GRADED, attacked), (Reading.BARE, bare))
+        for reading, cell in ((Reading.GRADED, attacked), (Reading.INPUT, attacked), (Reading.BARE, bare))
     }
     checked = {
         "n": 10, "clean": "1111111022", "stands": "1111110000", "contested": "0" * 10, "searched again": "1111110000",
@@ -54,12 +54,13 @@ def everything() -> Results:
 
 def test_every_attacker_has_a_row_with_cost_and_figures() -> None:
     found = rows(advice.table(everything(), COSTS))
-    assert len(found) == 5, "one for each attacker"
-    harmless, oblivious, black_box, knows, must = found.values()
+    assert len(found) == 6, "one for each attacker"
+    harmless, oblivious, transfers, asks, knows, must = found.values()
     assert harmless[2] == "clean: 80.0 [49, 94] n=10 (alone 20.0); Gaussian noise 0.1: 80.0 [49, 94] n=10 (alone 20.0)"
     assert harmless[1] == "27 (20 latent steps); without steps 3.4"
     assert oblivious[2] == "PGD-20: 80.0 [49, 94] n=10 (alone 20.0)"
-    assert black_box[2] == "transfer: 50.0 [24, 76] n=10 (alone 0.0); query: 50.0 [24, 76] n=10 (alone 0.0)"
+    assert transfers[2] == "transfer: 50.0 [24, 76] n=10 (alone 0.0)"
+    assert (asks[0], asks[2]) == ("`alu fit --rule alu`", "query: 50.0 [24, 76] n=10 (alone 0.0)")
     assert knows[1:] == [
         "29 (answered), 8 (refused)",
         "never answered wrongly: 60.0 [31, 83] n=10 (alone 30.0 [11, 60] n=10); it answers 80.0 [49, 94] n=10 of clean "

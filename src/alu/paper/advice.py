@@ -11,6 +11,7 @@ from alu.paper.views import Table
 from alu.stats import Share
 
 GRADED = '`alu fit`, rule "graded"'
+ALU = "`alu fit --rule alu`"
 NOISE = "Gaussian noise 0.1"
 ATTACKED = "PGD-20, 8 of 255"
 PROVEN = ("cifar10-smooth", 0.25)
@@ -24,7 +25,13 @@ def table(results: Results, costs: dict[str, Any]) -> Table:
     rows = [
         _row("nobody: noise, cameras, files", GRADED, _purifying(costs), _harmless(results)),
         _row("someone who does not know the defence", GRADED, _purifying(costs), _oblivious(results)),
-        _row("someone who transfers or asks many times", GRADED, _purifying(costs), _black_box(results)),
+        _row(
+            "someone who transfers from another network",
+            GRADED,
+            _purifying(costs),
+            _kept(results, "transfer", Reading.GRADED),
+        ),
+        _row("someone who asks many times", ALU, _purifying(costs), _kept(results, "query", Reading.INPUT)),
         _row("someone who knows everything", f'`alu.load("{check.BASE}+check")`', _checking(costs), _checked(results)),
         _row("anyone: it must be proven", f"`alu certify {PROVEN[0]}`", _certifying(costs), _proven(results)),
     ]
@@ -64,15 +71,13 @@ def _oblivious(results: Results) -> str:
     return _beside_bare([("PGD-20", results.get(graded.Key(ATTACKED)))], "graded")
 
 
-def _black_box(results: Results) -> str:
-    found = []
-    for attacker in ("transfer", "query"):
-        ours, bare = (results.get(threats.Key(reading, attacker)) for reading in (Reading.GRADED, Reading.BARE))
-        if ours is None or bare is None:
-            return ""
-        kept, alone = (both(cell["clean"], cell["attacked"]) for cell in (ours, bare))
-        found.append(f"{attacker}: {_share(kept)} (alone {100 * ones(alone).value:.1f})")
-    return "; ".join(found)
+def _kept(results: Results, attacker: str, reading: Reading) -> str:
+    """What a reading keeps from an attacker of the threat-model card, beside the bare classifier."""
+    ours, bare = (results.get(threats.Key(one, attacker)) for one in (reading, Reading.BARE))
+    if ours is None or bare is None:
+        return ""
+    kept, alone = (both(cell["clean"], cell["attacked"]) for cell in (ours, bare))
+    return f"{attacker}: {_share(kept)} (alone {100 * ones(alone).value:.1f})"
 
 
 def _checked(results: Results) -> str:

@@ -23,11 +23,34 @@ class PadShortcut(nn.Module):
         return F.pad(features[:, :, ::2, ::2], (0, 0, 0, 0, self.before, self.after))
 
 
+def normalised(conv: nn.Conv2d, norm: nn.BatchNorm2d, features: Tensor) -> Tensor:
+    """Batch norm after a convolution [N, C, H, W]; in eval mode one convolution does both, for less time and memory."""
+    if norm.training or norm.running_mean is None or norm.running_var is None:
+        return norm(conv(features))  # type: ignore[no-any-return]
+    scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
+    weight, bias = conv.weight * scale[:, None, None, None], norm.bias - norm.running_mean * scale
+    return F.conv2d(features, weight, bias, conv.stride, conv.padding)
+
+
+class Projection(nn.Sequential):
+    """The learned 1x1 shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[N, C, H, W] -> [N, outputs, H / stride, W / stride]."""
+        conv, norm = self
+        assert isinstance(conv, nn.Conv2d)
+        assert isinstance(norm, nn.BatchNorm2d)
+        return normalised(conv, norm, features)
+
+
 def projection(inputs: int, outputs: int, stride: int) -> nn.Module:
     """The learned 1x1 shortcut; nothing where shapes already agree."""
     if stride == 1 and inputs == outputs:
         return nn.Identity()
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+    return Projection(inputs, outputs, stride)
 
 
 class BasicBlock(nn.Module):
@@ -45,8 +68,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Features after the block."""
-        out = F.relu(self.bn1(self.conv1(features)))
-        return F.relu(self.bn2(self.conv2(out)) + self.shortcut(features))
+        out = F.relu(normalised(self.conv1, self.bn1, features))
+        return F.relu(normalised(self.conv2, self.bn2, out) + self.shortcut(features))
 
 
 class Bottleneck(nn.Module):
@@ -65,9 +88,9 @@ class Bottleneck(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Features after the block."""
-        out = F.relu(self.bn1(self.conv1(features)))
-        out = F.relu(self.bn2(self.conv2(out)))
-        return F.relu(self.bn3(self.conv3(out)) + self.shortcut(features))
+        out = F.relu(normalised(self.conv1, self.bn1, features))
+        out = F.relu(normalised(self.conv2, self.bn2, out))
+        return F.relu(normalised(self.conv3, self.bn3, out) + self.shortcut(features))
 
 
 class ResNet(nn.Module):
@@ -99,7 +122,7 @@ class ResNet(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Penultimate features [N, F]."""
-        out = F.relu(self.bn1(self.conv1(self.normalize(images))))
+        out = F.relu(normalised(self.conv1, self.bn1, self.normalize(images)))
         for stage in range(1, self.stages + 1):
             out = self.get_submodule(f"layer{stage}")(out)
         return out.mean((2, 3))

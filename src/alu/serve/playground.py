@@ -22,7 +22,7 @@ OBLIVIOUS = ("pgd", "fgsm", "mim")
 """Attacks on the classifier alone, by someone who does not know the defence."""
 ADAPTIVE = ("decoy", "stealth", "boost")
 """Attacks by someone who knows a defence that purifies and compares."""
-ON_CHECKS = ("confident", "straight-through", "stall")
+ON_CHECKS = ("min-max", "confident", "stall")
 """Attacks by someone who knows a defence that refuses by a search."""
 MOST_STEPS = 100
 MOST_FRAMES = 24

@@ -7,7 +7,7 @@ export class Problem extends Error {}
 export async function ask(path, body = undefined, asked = false) {
   const headers = { Accept: "application/json" };
   const key = sessionStorage.getItem(KEY);
-  if (key) headers["X-API-Key"] = key;
+  if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
@@ -32,28 +32,41 @@ export async function ask(path, body = undefined, asked = false) {
 
 export const asUrl = (picture) => (picture.startsWith("data:") ? picture : `data:image/png;base64,${picture}`);
 
-export function read(file) {
+function opened(url, otherwise) {
   return new Promise((done, failed) => {
-    const reader = new FileReader();
-    reader.onload = () => done(String(reader.result).split(",", 2)[1] ?? "");
-    reader.onerror = () => failed(new Problem(`${file.name || "The picture"} cannot be read.`));
-    reader.readAsDataURL(file);
+    const image = new Image();
+    image.onload = () => done(image);
+    image.onerror = () => failed(new Problem(otherwise));
+    image.src = url;
   });
 }
 
-export function pixels(url) {
-  return new Promise((done, failed) => {
-    const image = new Image();
-    image.onload = () => {
-      const canvas = document.createElement("canvas");
-      [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
-      const context = canvas.getContext("2d", { willReadFrequently: true });
-      context.drawImage(image, 0, 0);
-      done(context.getImageData(0, 0, canvas.width, canvas.height));
-    };
-    image.onerror = () => failed(new Problem("The picture that came back cannot be shown."));
-    image.src = url;
-  });
+// A file as a PNG in base64 of the size that the defence reads: its middle, scaled. Browsers turn it upright by themselves.
+export async function fitted(file, [, height, width]) {
+  const url = URL.createObjectURL(file);
+  try {
+    const image = await opened(url, `${file.name || "This"} cannot be read as a picture.`);
+    const scale = Math.max(width / image.naturalWidth, height / image.naturalHeight);
+    const [wide, tall] = [image.naturalWidth * scale, image.naturalHeight * scale];
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [width, height];
+    const context = canvas.getContext("2d");
+    context.imageSmoothingQuality = "high";
+    context.fillRect(0, 0, width, height);
+    context.drawImage(image, (width - wide) / 2, (height - tall) / 2, wide, tall);
+    return canvas.toDataURL("image/png").split(",", 2)[1];
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+export async function pixels(url) {
+  const image = await opened(url, "The picture that came back cannot be shown.");
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  context.drawImage(image, 0, 0);
+  return context.getImageData(0, 0, canvas.width, canvas.height);
 }
 
 export function paint(canvas, data) {

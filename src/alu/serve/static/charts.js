@@ -77,10 +77,9 @@ export function curve(points, level, label) {
   const [first, last] = [numbers[0] ?? 0, Math.max(numbers.at(-1) ?? 1, (numbers[0] ?? 0) + 1)];
   const x = (number) => left + ((number - first) / (last - first)) * (width - left - 10);
   const y = (value) => 10 + ((high - value) / (high - low)) * (height - bottom - 10);
-  const names = { [low]: low, 0: 0, [level]: level, [high]: high };
   for (const value of new Set([0, level])) {
     svg.append(element("line", { class: value === level ? "limit" : "axis", x1: left, x2: width - 10, y1: y(value), y2: y(value) }));
-    svg.append(element("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, value === 0 ? "1" : String(Math.round(10 ** names[value]))));
+    svg.append(element("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, value === 0 ? "1" : String(Math.round(10 ** value))));
   }
   svg.append(element("path", { class: "line", d: points.map(([number, value], at) => `${at ? "L" : "M"}${x(number).toFixed(1)} ${y(value).toFixed(1)}`).join(" ") }));
   svg.append(element("text", { x: left, y: height - 8 }, `picture ${first}`));

@@ -1,16 +1,15 @@
 // The page: which part is shown, which picture is chosen, and the link that brings both back.
 
 import { bars, curve, histogram } from "./charts.js";
-import { ask, asUrl, difference, paint, pixels, Problem, read } from "./service.js";
+import { ask, asUrl, difference, fitted, paint, pixels, Problem } from "./service.js";
 
 const $ = (id) => document.getElementById(id);
 const PARTS = ["try", "attack", "monitor"];
 const LINKED = 6000; // a picture of at most so many characters is part of its link
-const state = { about: null, part: "try", chosen: null, film: null, playing: 0 };
+// model: what is served; playground: which attacks can be tried; chosen: {picture, label, sample}, a PNG in base64
+const state = { model: null, playground: null, part: "try", chosen: null, film: null, playing: 0 };
 
-// chosen: {sample: number} or {picture: base64}; as the service takes it
-const bodyOf = (chosen) => (chosen.sample === undefined ? { picture: chosen.picture } : { sample: chosen.sample });
-const className = (label) => (label < 0 ? "no answer" : (state.about.classes[label] ?? String(label)));
+const className = (label) => (label < 0 ? "no answer" : (state.model.classes[label] ?? String(label)));
 
 async function guarded(work) {
   try {
@@ -63,7 +62,7 @@ async function fillSamples() {
     image.alt = sample.class;
     button.title = sample.class;
     button.append(image);
-    button.onclick = () => choose({ sample: sample.number, label: sample.label });
+    button.onclick = () => choose({ picture: sample.picture, sample: sample.number, label: sample.label });
     $("samples").append(button);
   }
 }
@@ -85,19 +84,19 @@ function choose(chosen, then = true) {
 async function take(file) {
   if (!file) return;
   await guarded(async () => {
-    if (!file.type.startsWith("image/")) throw new Problem(`${file.name || "This"} is not a picture.`);
-    choose({ picture: await read(file) });
+    choose({ picture: await fitted(file, state.model.shape) });
   });
 }
 
 // Try
 
 function scoreChart(decision) {
-  const clean = state.about.calibration;
-  if (!clean || decision.score === null) return document.createTextNode("This defence has no score to compare.");
+  const clean = state.model.clean_scores;
+  if (!clean || decision.score === null) return document.createTextNode("This defence has no scores of clean pictures to compare with.");
+  const [ends, threshold] = [[clean.edges[0], clean.edges.at(-1)], state.model.settings.threshold];
   const marks = [{ at: decision.score, kind: "mark", name: "this picture" }];
-  if (clean.threshold !== null) marks.unshift({ at: clean.threshold, kind: "limit", name: "flagged beyond" });
-  return histogram(clean.counts, clean.ends, marks, `Score ${decision.score.toFixed(2)} among ${clean.n} clean pictures`);
+  if (threshold !== null) marks.unshift({ at: threshold, kind: "limit", name: "flagged beyond" });
+  return histogram(clean.counts, ends, marks, `Score ${decision.score.toFixed(2)} among clean pictures`);
 }
 
 function logitRows(before, after) {
@@ -129,12 +128,14 @@ function say(target, [first, more], kind) {
 
 async function decide() {
   const asked = state.chosen;
-  const { decisions } = await ask("/v1/decide", { pictures: [bodyOf(asked)], logits: true, purified: true, resize: true });
+  const wanted = state.model.purified ? "logits=true&purified=true" : "logits=true";
+  const { pictures } = await ask(`/v1/decide?${wanted}`, { pictures: [asked.picture] });
   if (asked !== state.chosen) return; // another picture was chosen meanwhile
-  const [decision] = decisions;
+  const [decision] = pictures;
   if (asked.label === undefined) $("attack-label").value = decision.label;
   say($("try-answer"), saying(decision), decision.flagged || !decision.accepted ? "bad" : "good");
-  const [seen, purified] = await Promise.all([decision.picture, decision.purified].map((one) => pixels(asUrl(one))));
+  const both = [asked.picture, decision.purified ?? asked.picture];
+  const [seen, purified] = await Promise.all(both.map((one) => pixels(asUrl(one))));
   paint($("try-picture"), seen);
   paint($("try-purified"), purified);
   paint($("try-removed"), difference(purified, seen));
@@ -153,7 +154,7 @@ function settings() {
 }
 
 function describe() {
-  const chosen = state.about.attacks.find((one) => one.name === $("attack-name").value);
+  const chosen = state.playground.attacks.find((one) => one.name === $("attack-name").value);
   $("attack-about").textContent = chosen ? chosen.about : "";
   $("eps-shown").textContent = `${$("eps").value}/255`;
 }
@@ -165,8 +166,10 @@ async function attack() {
   $("attack-run").disabled = true;
   $("attack-status").textContent = "Attacking. Attacks that know the defence take some seconds.";
   try {
-    const film = await ask("/v1/attack", { ...bodyOf(state.chosen), ...numbers, attack: words.attack });
-    const urls = [film.before, ...film.frames.map((frame) => frame.picture), film.picture, film.purified];
+    const asked = state.chosen;
+    const film = await ask("/v1/attack", { picture: asked.picture, ...numbers, attack: words.attack });
+    if (asked !== state.chosen) return;
+    const urls = [asked.picture, ...film.frames.map((frame) => frame.picture), film.picture, film.purified];
     const images = await Promise.all(urls.map((one) => pixels(asUrl(one))));
     const logits = [...film.frames.map((frame) => frame.logits), film.logits];
     state.film = { ...film, before: images[0], pictures: images.slice(1, -1), logits, steps: [...film.frames.map((frame) => frame.step), "end"] };
@@ -250,22 +253,23 @@ function stop() {
 async function showMonitor() {
   const seen = await ask("/v1/monitor");
   if (!seen.on) {
-    say($("monitor-answer"), ["The monitor is off.", seen.why ?? ""], "");
+    say($("monitor-answer"), ["The monitor is off.", seen.why_off ?? ""], "");
     return;
   }
-  const evidence = seen.log10_evidence;
+  const [evidence, recent] = [seen.log10_evidence, seen.recent];
   const plain = Math.abs(evidence) < 6 ? (10 ** evidence).toPrecision(2) : `10^${evidence.toFixed(0)}`;
-  const more = seen.alarm ? `Raised at picture ${seen.alarm_at}.` : `Evidence ${plain}; the alarm is raised at ${seen.level}.`;
+  const more = seen.alarm ? `Raised at picture ${seen.alarm_at}.` : `Evidence ${plain}; the alarm is raised at ${seen.alarm_level}.`;
   say($("monitor-answer"), [seen.alarm ? "Alarm: the pictures have changed." : "The pictures look like the calibration pictures.", more], seen.alarm ? "bad" : "good");
-  const counts = { pictures: seen.pictures, flagged: seen.flagged, refused: seen.refused, "evidence now": plain };
+  const counts = { pictures: seen.pictures, flagged: seen.flagged, "not answered": seen.abstained, "evidence now": plain };
   $("monitor-counts").replaceChildren(...Object.entries(counts).map(([name, value]) => {
     const [box, term, number] = ["div", "dt", "dd"].map((tag) => document.createElement(tag));
     [term.textContent, number.textContent] = [name, value];
     box.append(term, number);
     return box;
   }));
-  $("monitor-evidence").replaceChildren(curve(seen.curve, Math.log10(seen.level), `Evidence ${plain} after ${seen.pictures} pictures`));
-  $("monitor-p").replaceChildren(histogram(seen.p_values, [0, 1], [], "p-values from 0 to 1; flat while nothing has changed"));
+  const points = recent.log10_evidence.map((value, place) => [recent.first + place, value]).filter(([, value]) => value !== null);
+  $("monitor-evidence").replaceChildren(curve(points, Math.log10(seen.alarm_level), `Evidence ${plain} after ${seen.watched} pictures`));
+  $("monitor-p").replaceChildren(histogram(recent.p_value_histogram, [0, 1], [], "p-values from 0 to 1; flat while nothing has changed"));
 }
 
 // Start
@@ -275,12 +279,12 @@ function fillForm() {
   for (const [knowledge, label] of Object.entries(groups)) {
     const group = document.createElement("optgroup");
     group.label = label;
-    for (const one of state.about.attacks.filter((entry) => entry.knowledge === knowledge)) group.append(new Option(one.title, one.name));
+    for (const one of state.playground.attacks.filter((entry) => entry.knowledge === knowledge)) group.append(new Option(one.title, one.name));
     if (group.children.length) $("attack-name").append(group);
   }
-  state.about.classes.forEach((name, label) => $("attack-label").append(new Option(name, label)));
-  $("attack-off").hidden = state.about.playground;
-  $("attack-form").hidden = !state.about.playground;
+  state.model.classes.forEach((name, label) => $("attack-label").append(new Option(name, label)));
+  $("attack-off").hidden = state.playground.on;
+  $("attack-form").hidden = !state.playground.on;
   describe();
 }
 
@@ -296,7 +300,7 @@ async function follow() {
   if (sample) sample.click();
   else if (words.get("picture")) choose({ picture: words.get("picture") });
   if (words.has("label")) $("attack-label").value = words.get("label");
-  if (part === "attack" && words.has("attack") && state.chosen && state.about.playground) await attack();
+  if (part === "attack" && words.has("attack") && state.chosen && state.playground.on) await attack();
 }
 
 function listen() {
@@ -337,8 +341,11 @@ function listen() {
 }
 
 guarded(async () => {
-  state.about = await ask("/v1/about");
-  $("about").textContent = state.about.text;
+  state.model = await ask("/v1/model");
+  state.playground = await ask("/v1/playground");
+  const { rule, detector, purifier } = state.model.settings;
+  const parts = [`rule ${rule}`, purifier?.name, detector?.name].filter(Boolean).join(", ");
+  $("about").textContent = `This service answers with ${state.model.name} (${parts}).`;
   fillForm();
   listen();
   await fillSamples();

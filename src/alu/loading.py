@@ -75,7 +75,8 @@ def load(
     ----------
     name : str or Path
         A folder that `Defense.save` or `alu fit` wrote; a bundled defence such as "cifar10-standard+vae" or "demo"
-        ("demo@5" makes 5 latent steps and not 20); a bundled classifier; or "module:function", a function of yours that returns a classifier or a `Defense`.
+        ("demo@5" makes 5 latent steps and not 20); a bundled classifier; or "module:function", a function of yours
+        that returns a classifier or a `Defense`.
     classifier : callable, optional
         The classifier of a saved defence that was built around one of your own.
     trust : bool
@@ -135,8 +136,8 @@ def bundled_defenses() -> dict[str, tuple[str, str, str]]:
 
 
 def load_bundled_defense(name: str, watch: Count | None = None) -> Defense:
-    """The bundled defence of this name, calibrated on all bundled calibration images; "@" and a number set its purifier,
-    as in `load_purifier`: "demo@5" makes 5 latent steps."""
+    """The bundled defence of this name, calibrated on all bundled calibration images; "@" and a number set its
+    purifier, as in `load_purifier`: "demo@5" makes 5 latent steps."""
     base, at, setting = name.partition("@")
     classifier, purifier, reading = bundled_defenses()[base]
     if at and (reading == CHECK or not setting.isdecimal()):

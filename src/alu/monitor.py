@@ -38,8 +38,8 @@ HEAD_START = 100.0
 ten thousand clean pictures is still there when they change. On a clean stream the evidence then falls as 1 / t does and
 not exponentially."""
 NEAREST = 2.0**-53
-"""How close a p-value may come to 0 and 1. This keeps every payoff finite; bets that pay most at an end then pay a little
-less than 1 on average, which keeps the guarantee, and the others more by less than rounding does."""
+"""How close a p-value may come to 0 and 1. This keeps every payoff finite; bets that pay most at an end then pay a
+little less than 1 on average, which keeps the guarantee, and the others more by less than rounding does."""
 CHUNK = 256
 """Pictures that are ranked at once: each is compared with all before it in its chunk."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -200,6 +200,13 @@ class Martingale:
         return martingale
 
 
+class Seen(NamedTuple):
+    """What a monitor makes of scores: a fair p-value for each, and log10 of the evidence after it [N]."""
+
+    p_values: Floats
+    log10_evidence: Floats
+
+
 class Monitor:
     """A martingale on scores: notices drift, a changed camera, or a campaign of attacks, without labels.
 
@@ -218,7 +225,7 @@ class Monitor:
     Examples
     --------
     >>> monitor = alu.monitor.Monitor(defense.detector.scores_)
-    >>> monitor.update(defense.decide(images).score).shape, monitor.martingale.alarmed
+    >>> monitor.update(defense.decide(images).score).p_values.shape, monitor.martingale.alarmed
     ((4,), False)
     """
 
@@ -248,8 +255,8 @@ class Monitor:
         self.martingale.reset()
         self._bag = self._clean.copy()
 
-    def update(self, scores: ArrayLike) -> Floats:
-        """Take the scores of new pictures in turn; returns their fair p-values [N]. NaN counts as the highest score.
+    def update(self, scores: ArrayLike) -> Seen:
+        """Take the scores of new pictures in turn. NaN counts as the highest score.
 
         Parameters
         ----------
@@ -258,18 +265,19 @@ class Monitor:
 
         Examples
         --------
-        >>> p_values = alu.monitor.Monitor([0.5, 1.5]).update([0.7, 0.2])
+        >>> p_values = alu.monitor.Monitor([0.5, 1.5]).update([0.7, 0.2]).p_values
         """
         cells = grid(np.atleast_1d(np.asarray(scores, dtype=np.float64)))
-        p = np.empty(len(cells))
+        p, logs = np.empty(len(cells)), np.empty(len(cells))
         for start in range(0, len(cells), CHUNK):
             some = cells[start : start + CHUNK]
             above, equal, total = self._bag.ranked(some)
             draws = uniforms(self.martingale.count, len(some), self.seed, "ties")
-            p[start : start + len(some)] = (above + np.array(draws) * (equal + 1)) / (total + 1)
+            here = slice(start, start + len(some))
+            p[here] = (above + np.array(draws) * (equal + 1)) / (total + 1)
             self._bag.add(some)
-            self.martingale.update(p[start : start + len(some)])
-        return p
+            logs[here] = self.martingale.update(p[here])
+        return Seen(p, logs)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything needed to go on exactly, as plain values for JSON.

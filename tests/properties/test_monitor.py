@@ -43,7 +43,7 @@ def test_p_values_of_one_stream_are_independent_and_uniform_across_streams() -> 
     for seed in range(2_000):
         # Few clean scores and rounded ones, so that ties and shared errors would show.
         scores = draws.gamma(2.0, size=10 + 12).round(1)
-        streams.append(Monitor(scores[:10], seed=seed).update(scores[10:]))
+        streams.append(Monitor(scores[:10], seed=seed).update(scores[10:]).p_values)
     p = np.array(streams)
     for place in range(12):
         assert stats.kstest(p[:, place], "uniform").pvalue > 1e-4

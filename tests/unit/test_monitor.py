@@ -98,7 +98,7 @@ def test_p_values_of_a_monitor_by_hand() -> None:
     draws = uniforms(0, 4, 3, "ties")
     # Above and equal among everything before, the picture itself among the equal ones.
     expected = [(1 + 3 * draws[0]) / 5, (0 + draws[1]) / 6, (0 + 2 * draws[2]) / 7, (7 + draws[3]) / 8]
-    assert monitor.update([2.0, 9.0, 9.0, 0.5]).tolist() == pytest.approx(expected)
+    assert monitor.update([2.0, 9.0, 9.0, 0.5]).p_values.tolist() == pytest.approx(expected)
     assert monitor.martingale.count == 4
 
 
@@ -106,7 +106,7 @@ def test_without_ties_a_fair_p_value_is_the_detectors_less_a_part_of_its_grid() 
     clean = np.arange(1.0, 100.0)
     monitor, score = Monitor(clean), 40.5
     detector = (1 + (clean >= score).sum()) / (len(clean) + 1)
-    fair = monitor.update([score])[0]
+    fair = monitor.update([score]).p_values[0]
     assert detector - 1 / (len(clean) + 1) < fair < detector
 
 
@@ -114,8 +114,10 @@ def test_a_portion_at_a_time_is_the_same_as_all_at_once() -> None:
     draws = np.random.default_rng(4)
     clean, scores = draws.gamma(2.0, size=300), draws.gamma(2.2, size=900).round(2)
     whole, parts = Monitor(clean), Monitor(clean)
-    p = whole.update(scores)
-    assert np.array_equal(p, np.concatenate([parts.update(part) for part in np.split(scores, [1, 2, 40, 41, 600])]))
+    seen = whole.update(scores)
+    portions = [parts.update(part) for part in np.split(scores, [1, 2, 40, 41, 600])]
+    assert np.array_equal(seen.p_values, np.concatenate([one.p_values for one in portions]))
+    assert np.allclose(seen.log10_evidence, np.concatenate([one.log10_evidence for one in portions]))
     assert parts.martingale.log10_evidence == pytest.approx(whole.martingale.log10_evidence, abs=1e-9)
     assert parts.martingale.alarm_at == whole.martingale.alarm_at
 
@@ -135,7 +137,7 @@ def test_it_goes_on_exactly_after_a_restart() -> None:
 
 def test_scores_that_are_no_numbers_count_as_the_highest() -> None:
     monitor = Monitor(np.arange(1.0, 1000.0))
-    assert monitor.update([math.nan, math.inf]).max() < 0.003
+    assert monitor.update([math.nan, math.inf]).p_values.max() < 0.003
 
 
 @pytest.mark.parametrize("clean", [[], [1.0, math.nan], [[1.0, 2.0]]])

@@ -97,11 +97,13 @@ def serve(
 def _run(service: Service, host: str, port: int, key: str | None) -> None:
     """Serve until told to end."""
     from PIL import Image
+    from prometheus_client import disable_created_metrics
 
     from alu.serve.app import build
     from alu.serve.server import listen, server
 
     # Some formats hold a second picture inside; Pillow compares that one with this number before it decodes it.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     Image.MAX_IMAGE_PIXELS = service.limits.pixels
     socket = listen(host, port)
     running = server(build(service, key), service.limits)

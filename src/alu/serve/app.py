@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -14,6 +15,7 @@ from alu.serve.answers import DecideAnswer, ProblemAnswer
 from alu.serve.docs import DECIDE, docs_page
 from alu.serve.gate import Gate
 from alu.serve.metrics import CONTENT_TYPE
+from alu.serve.monitoring import Monitoring
 from alu.serve.problems import MEDIA_TYPE, Refused
 from alu.serve.service import Service
 
@@ -24,18 +26,19 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def build(service: Service, key: str | None = None) -> Gate:
-    """The whole application; the page is added to `application(service)`."""
-    return Gate(application(service), service.records.metrics, key)
+    """The whole application, behind its gate."""
+    return Gate(application(service, key is not None), service.records.metrics, key, service.not_ready)
 
 
-def application(service: Service) -> FastAPI:
-    """The routes, without the gate."""
+def application(service: Service, key: bool = False) -> FastAPI:
+    """The routes, without the gate; a page of one's own is added here."""
     app = FastAPI(
         title="alu serve", version=alu.__version__, docs_url=None, redoc_url=None, responses=PROBLEMS,
         description="Decisions of a defended image classifier.",
     )  # fmt: skip
     _decisions(app, service)
-    _operations(app, service)
+    _monitor(app, service)
+    _operations(app, service, key)
 
     async def refuse(request: Request, error: Exception) -> Response:
         refused = _as_refused(error)
@@ -64,9 +67,7 @@ def _decisions(app: FastAPI, service: Service) -> None:
     @app.get("/v1/model", tags=["decisions"])
     async def model() -> Response:
         """What is served: its classes, the size of its pictures, its settings, and how clean scores are spread."""
-        engine = service.batcher.engine
-        if engine is None:
-            raise Refused("loading", "The defence is being loaded. Try again soon.", retry_after=2)
+        engine = service.ready_engine()
         histogram = None
         if engine.clean_scores is not None:
             counts, edges = np.histogram(engine.clean_scores, BINS)
@@ -81,26 +82,29 @@ def _decisions(app: FastAPI, service: Service) -> None:
             }
         )  # fmt: skip
 
+
+def _monitor(app: FastAPI, service: Service) -> None:
+    def monitoring() -> Monitoring:
+        service.ready_engine()
+        assert service.records.monitoring is not None
+        return service.records.monitoring
+
     @app.get("/v1/monitor", tags=["monitor"])
     async def monitor() -> Response:
         """Whether pictures have changed: the evidence so far and for the last pictures, the alarm, and rates."""
-        if service.records.monitoring is None:
-            raise Refused("loading", "The defence is being loaded. Try again soon.", retry_after=2)
-        return _json(service.records.monitoring.report())
+        return _json(monitoring().report())
 
     @app.post("/v1/monitor/reset", tags=["monitor"])
     async def reset() -> Response:
         """Begin again with the clean scores alone, as after an alarm whose reason is known."""
-        monitoring = service.records.monitoring
-        if monitoring is None:
-            raise Refused("loading", "The defence is being loaded. Try again soon.", retry_after=2)
-        if monitoring.monitor is None:
-            raise Refused("monitor-off", monitoring.why_off)
-        monitoring.reset()
-        return _json(monitoring.report())
+        if monitoring().monitor is None:
+            raise Refused("monitor-off", monitoring().why_off)
+        monitoring().reset()
+        await asyncio.to_thread(service.records.save)
+        return _json(monitoring().report())
 
 
-def _operations(app: FastAPI, service: Service) -> None:
+def _operations(app: FastAPI, service: Service, key: bool) -> None:
     @app.get("/healthz", tags=["operations"])
     async def healthz() -> Response:
         """The process lives."""
@@ -119,8 +123,9 @@ def _operations(app: FastAPI, service: Service) -> None:
         return Response(service.records.metrics.text(), media_type=CONTENT_TYPE)
 
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return Response(docs_page(app.openapi(), service), media_type="text/html")
+    async def docs(request: Request) -> Response:
+        base = str(request.base_url).rstrip("/")
+        return Response(docs_page(app.openapi(), service, base, key), media_type="text/html")
 
 
 def _json(plain: dict[str, Any]) -> Response:

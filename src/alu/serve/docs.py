@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, Template
 
+from alu.serve.problems import CAUSES
+
 if TYPE_CHECKING:
     from alu.serve.service import Service
 
@@ -52,9 +54,9 @@ def _template() -> Template:
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
 
 
-def docs_page(description: dict[str, Any], service: Service) -> str:
-    """The page as HTML."""
-    engine = service.batcher.engine
+def docs_page(description: dict[str, Any], service: Service, base: str, key: bool) -> str:
+    """The page as HTML; `base` is the address under which it was asked for."""
     return _template().render(
-        description=description, engine=engine, limits=service.limits, resize=service.settings.resize
-    )
+        description=description, engine=service.batcher.engine, limits=service.limits, resize=service.settings.resize,
+        base=base, key=key, header=' -H "Authorization: Bearer $ALU_KEY"' if key else "", causes=CAUSES,
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -21,8 +22,29 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PLAIN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+DECIDE = "/v1/decide"
 GUARDED = ("/v1/", "/metrics")
 """Where a key is asked for; health, documentation and the page itself say nothing about pictures."""
+
+
+AT_ONCE = 50
+"""Refusals in a second that are told at once."""
+HELD_BACK = 0.2
+"""Seconds that further ones wait: a sender that asks again at once, without end, would take the processor from the
+pictures that were admitted."""
+
+
+class Flood:
+    """Counts refusals by the second."""
+
+    def __init__(self) -> None:
+        self.second, self.count = 0, 0
+
+    def rising(self) -> bool:
+        """Count one more; whether there were many in this second."""
+        now = int(time.monotonic())
+        self.second, self.count = now, (self.count + 1 if now == self.second else 1)
+        return self.count > AT_ONCE
 
 
 class Gate:
@@ -36,10 +58,13 @@ class Gate:
         Where requests are counted.
     key
         What a sender must know; None if everybody on this machine may ask.
+    busy
+        Why no decision can be asked for at the moment, if so. It is told here, before a body is read: refusing must
+        cost little.
     """
 
-    def __init__(self, app: App, metrics: Metrics, key: str | None) -> None:
-        self.app, self.metrics = app, metrics
+    def __init__(self, app: App, metrics: Metrics, key: str | None, busy: Callable[[], Refused | None]) -> None:
+        self.app, self.metrics, self._busy, self._flood = app, metrics, busy, Flood()
         self._key = None if key is None else _digest(key.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,12 +82,16 @@ class Gate:
             if message["type"] == "http.response.start":
                 self.metrics.requests.labels(message["status"]).inc()
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *SAFE]
-                if scope["path"] == "/v1/decide":
+                if scope["path"] == DECIDE:
                     self.metrics.answer_time.observe(time.perf_counter() - begun)
             await send(message)
 
         try:
             self._check(scope["path"], headers)
+            if scope["path"] == DECIDE and scope["method"] == "POST" and (refused := self._busy()) is not None:
+                if self._flood.rising():
+                    await asyncio.sleep(HELD_BACK)
+                raise refused
         except Refused as refused:
             await answer(refused, request_id, self.metrics, counted)
             return

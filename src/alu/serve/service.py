@@ -107,6 +107,12 @@ class Service:
             return self.batcher.refusal()
         return None
 
+    def ready_engine(self) -> Engine:
+        """The engine; raises `Refused` while it is being loaded."""
+        if self.batcher.engine is None:
+            raise Refused("loading", "The defence is being loaded. Try again soon.", retry_after=2)
+        return self.batcher.engine
+
     def _load(self) -> Engine:
         engine = self._load_engine()
         self.records.begin(engine)
@@ -114,10 +120,7 @@ class Service:
 
     async def decide(self, receive: Receive, headers: dict[str, str], query: bytes, request_id: str) -> bytes:
         """The decisions on the pictures of a request, as JSON; raises `Refused`."""
-        if (refused := self.not_ready()) is not None:
-            raise refused  # before its body is read: refusing must cost little
-        engine, wants = self.batcher.engine, Wants.of(query)
-        assert engine is not None
+        engine, wants = self.ready_engine(), Wants.of(query)
         if wants.purified and not engine.can_purify:
             raise Refused("bad-request", "This purifier makes features, not pictures. Leave purified=true out.")
         self._loop = asyncio.get_running_loop()
@@ -184,13 +187,14 @@ class Service:
             for job in jobs:
                 self._conclude(job, refused=Refused("audit", str(error), retry_after=10))
             return
-        self.records.count(batch.answers, [batch.started - item.since for item in batch.items], batch.seconds)
         for at, (item, row) in enumerate(zip(batch.items, rows, strict=True)):
             job = item.owner
             extras = extras_of(batch.answers, at, job.wants)
             job.rows[item.place] = {"name": job.uploads[item.place].name, **row, **extras}
             job.left -= 1
         self._conclude(*(job for job in jobs if not job.left))
+        # After the answers are on their way: nobody waits for this.
+        self.records.count(batch.answers, [batch.started - item.since for item in batch.items], batch.seconds)
 
     def _conclude(self, *jobs: Job, refused: Refused | None = None) -> None:
         """Wake those who wait, in the event loop."""

@@ -23,6 +23,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PLAIN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 DECIDE = "/v1/decide"
+COUNTED = {DECIDE, "/v1/model", "/v1/monitor", "/v1/monitor/reset", "/healthz", "/readyz", "/metrics", "/docs"}
+"""Addresses that are counted each by itself: any other would let a sender make up as many as they like."""
 GUARDED = ("/v1/", "/metrics")
 """Where a key is asked for; health, documentation and the page itself say nothing about pictures."""
 
@@ -73,22 +75,22 @@ class Gate:
             await self.app(scope, receive, send)
             return
         begun = time.perf_counter()
-        headers = dict(scope["headers"])
+        path, headers = scope["path"], dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
         request_id = given.decode() if PLAIN_ID.fullmatch(given) else secrets.token_hex(8)
         scope["request_id"], scope["plain_headers"] = request_id, headers
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.metrics.requests.labels(message["status"]).inc()
+                self.metrics.requests.labels(path if path in COUNTED else "other", message["status"]).inc()
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *SAFE]
-                if scope["path"] == DECIDE:
+                if path == DECIDE:
                     self.metrics.answer_time.observe(time.perf_counter() - begun)
             await send(message)
 
         try:
-            self._check(scope["path"], headers)
-            if scope["path"] == DECIDE and scope["method"] == "POST" and (refused := self._busy()) is not None:
+            self._check(path, headers)
+            if path == DECIDE and scope["method"] == "POST" and (refused := self._busy()) is not None:
                 if self._flood.rising():
                     await asyncio.sleep(HELD_BACK)
                 raise refused

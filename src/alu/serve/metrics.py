@@ -20,7 +20,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.requests = Counter(
-            "alu_requests", "Requests, by status of the answer.", ["status"], registry=self.registry
+            "alu_requests", "Requests, by address and status.", ["path", "status"], registry=self.registry
         )
         self.refusals = Counter("alu_refusals", "Requests refused, by cause.", ["cause"], registry=self.registry)
         self.pictures = Counter("alu_pictures", "Pictures answered, by state.", ["state"], registry=self.registry)

@@ -20,6 +20,8 @@ from alu.serve.limits import Limits
 
 IDLE = 30
 """Seconds that a connection may be silent between two requests."""
+GRACE = 5.0
+"""Seconds after which a request that is still not complete is cut off; the application answers slow bodies before."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -72,9 +74,9 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
                 super().on_body(body)
 
         def _expect(self) -> None:
-            """A whole request must come before the deadline; the application answers slow bodies before that."""
+            """A whole request must come before the deadline."""
             self._met()
-            self.deadline = self.loop.call_later(limits.receiving + 5.0, self.transport.abort)
+            self.deadline = self.loop.call_later(limits.receiving + GRACE, self.transport.abort)
 
         def _met(self) -> None:
             if self.deadline is not None:

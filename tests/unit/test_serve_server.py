@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -97,6 +98,7 @@ def test_a_long_address_is_refused(service: Running) -> None:
     with connected(service) as long:
         long.sendall(b"GET /" + b"a" * 5_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert received(long).startswith(b"HTTP/1.1 431 ")
+    assert 'alu_refusals_total{cause="long-header"} 1.0' in service.ask("GET", "/metrics").body.decode()
 
 
 def test_a_long_body_is_no_long_header(service: Running) -> None:
@@ -116,7 +118,10 @@ def test_what_is_no_http_is_refused(service: Running) -> None:
     for noise in (b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\0" * 100):
         with connected(service) as odd:
             odd.sendall(noise)
-            assert received(odd).startswith(b"HTTP/1.1 400 ")
+            reply = received(odd)
+            assert reply.startswith(b"HTTP/1.1 400 ")
+            assert b"application/problem+json" in reply
+            assert json.loads(reply.partition(b"\r\n\r\n")[2])["cause"] == "bad-http"
     with connected(service) as odd:
         odd.sendall(b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
         assert received(odd).startswith(b"HTTP/1.1 400 ")

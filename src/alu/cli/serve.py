@@ -106,7 +106,7 @@ def _run(service: Service, host: str, port: int, key: str | None) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]
     Image.MAX_IMAGE_PIXELS = service.limits.pixels
     socket = listen(host, port)
-    running = server(build(service, key), service.limits)
+    running = server(build(service, key), service.limits, service.records.metrics)
 
     def loaded(failure: BaseException | None) -> None:
         if failure is not None:

@@ -11,6 +11,8 @@ from typing import Any
 MEDIA_TYPE = "application/problem+json"
 CAUSES = {
     "bad-request": (400, "The request cannot be understood."),
+    "bad-http": (400, "This is not HTTP."),
+    "long-header": (431, "The header is too long."),
     "bad-picture": (422, "A picture cannot be read."),
     "no-picture": (422, "There is no picture in the request."),
     "too-many-pictures": (413, "There are too many pictures in one request."),

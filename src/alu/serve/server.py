@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import signal
 import socket
 import threading
@@ -13,10 +14,12 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from alu.errors import StorageError
 from alu.serve.limits import Limits
+from alu.serve.metrics import Metrics
+from alu.serve.problems import Refused
 
 IDLE = 30
 """Seconds that a connection may be silent between two requests."""
@@ -25,8 +28,10 @@ GRACE = 5.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def protocol(limits: Limits) -> type[HttpToolsProtocol]:
+def protocol(limits: Limits, metrics: Metrics) -> type[HttpToolsProtocol]:
     """uvicorn's protocol with limits: on connections, on the size of headers, and on how slowly a request may come."""
+
+    too_long = Refused("long-header", f"A header may have {limits.headers} bytes. Send a shorter one.")
 
     class Limited(HttpToolsProtocol):
         deadline: asyncio.TimerHandle | None = None
@@ -50,7 +55,7 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
             if began_inside and self.in_header:  # all of it was header
                 self.header_bytes += len(data)
                 if self.header_bytes > limits.headers:
-                    self._too_long()
+                    self._refuse(too_long)
 
         def on_message_begin(self) -> None:
             self.in_header, self.header_bytes = True, 0
@@ -60,7 +65,7 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
         def on_headers_complete(self) -> None:
             self.in_header = False
             if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > limits.headers:
-                self._too_long()
+                self._refuse(too_long)
                 return
             super().on_headers_complete()
 
@@ -83,10 +88,20 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
                 self.deadline.cancel()
                 self.deadline = None
 
-        def _too_long(self) -> None:
-            if not self.transport.is_closing():
-                self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
-                self.transport.close()
+        def send_400_response(self, msg: str) -> None:
+            self._refuse(Refused("bad-http", "What came cannot be read as HTTP."))
+
+        def _refuse(self, refused: Refused) -> None:
+            """Answer without the application, which has not seen the request, and close."""
+            if self.transport.is_closing():
+                return
+            metrics.refusals.labels(refused.cause).inc()
+            request_id = secrets.token_hex(8)
+            body = refused.body(request_id)
+            lines = [(b"x-request-id", request_id.encode()), (b"content-length", str(len(body)).encode())]
+            header = b"".join(name + b": " + value + b"\r\n" for name, value in (*refused.headers(), *lines))
+            self.transport.write(STATUS_LINE[refused.status] + header + b"connection: close\r\n\r\n" + body)
+            self.transport.close()
 
     return Limited
 
@@ -124,12 +139,12 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def server(app: Callable[..., Any], limits: Limits) -> Server:
+def server(app: Callable[..., Any], limits: Limits, metrics: Metrics) -> Server:
     """A server for this application; `run(sockets=[...])` serves until it is told to end."""
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # a malformed request is the sender's affair
     config = uvicorn.Config(
-        app, http=protocol(limits), ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
-        proxy_headers=False, timeout_keep_alive=IDLE,
+        app, http=protocol(limits, metrics), ws="none", lifespan="off", log_config=None, access_log=False,
+        server_header=False, proxy_headers=False, timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=int(limits.seconds + limits.receiving + 10),
     )  # fmt: skip
     return Server(config)

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "AluError": "alu.errors",
+    "Client": "alu.client",
     "Decision": "alu.decision",
     "Defense": "alu.defense",
     "Evidence": "alu.decision",
@@ -25,13 +26,14 @@ _PLACES = {
     "reproduce": "alu.paper.running",
 }
 __all__ = [
-    "AluError", "Decision", "Defense", "Evidence", "Outcome", "Result", "State", "ThreatModel", "__version__",
-    "attacks", "data", "detectors", "errors", "evaluate", "fit", "load", "models", "purifiers", "report", "reproduce",
-    "training",
+    "AluError", "Client", "Decision", "Defense", "Evidence", "Outcome", "Result", "State", "ThreatModel", "__version__",
+    "attacks", "data", "detectors", "errors", "evaluate", "fit", "load", "models", "monitor", "purifiers", "report",
+    "reproduce", "training",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from alu import attacks, data, detectors, errors, models, purifiers, report, training
+    from alu import attacks, data, detectors, errors, models, monitor, purifiers, report, training
+    from alu.client import Client
     from alu.decision import Decision, Evidence, Outcome, State
     from alu.defense import Defense
     from alu.errors import AluError

@@ -185,18 +185,17 @@ def _answer(defense: Defense, rows: list[Row], crops: Crops | None) -> None:
 
 
 def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
-    from alu.data import read_picture
+    import torch
 
-    channels, height, width = shape
-    picture = read_picture(file, None if crops is None else (height, width), channels)
-    if tuple(picture.shape) != tuple(shape):
-        raise DataError(
-            f"{file} is {picture.shape[2]} x {picture.shape[1]} pixels; this defence reads {width} x {height}. Add "
-            "--resize to scale it."
-        )
+    from alu.decoding import fitted
+    from alu.storage import explained
+
+    with explained(file, "read"):
+        content = file.read_bytes()
+    picture = fitted(content, str(file), shape, crops is not None, "Add --resize to scale it.")
     if crops is not None:
-        crops.add(file, (height, width))
-    return picture
+        crops.add(file, (shape[1], shape[2]))
+    return torch.from_numpy(picture)
 
 
 def _print_table(rows: list[Row]) -> None:

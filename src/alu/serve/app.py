@@ -14,6 +14,7 @@ from alu.serve.answers import DecideAnswer, ProblemAnswer
 from alu.serve.docs import DECIDE, docs_page
 from alu.serve.gate import Gate
 from alu.serve.metrics import CONTENT_TYPE
+from alu.serve.page import add_page
 from alu.serve.problems import MEDIA_TYPE, Refused
 from alu.serve.service import Service
 
@@ -23,12 +24,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def build(service: Service, key: str | None = None) -> Gate:
-    """The whole application; the page is added to `application(service)`."""
-    return Gate(application(service), service.records.metrics, key)
+def build(service: Service, key: str | None = None, playground: bool = False) -> Gate:
+    """The whole application; `playground` lets visitors of the page attack pictures."""
+    return Gate(application(service, playground), service.records.metrics, key)
 
 
-def application(service: Service) -> FastAPI:
+def application(service: Service, playground: bool = False) -> FastAPI:
     """The routes, without the gate."""
     app = FastAPI(
         title="alu serve", version=alu.__version__, docs_url=None, redoc_url=None, responses=PROBLEMS,
@@ -36,6 +37,7 @@ def application(service: Service) -> FastAPI:
     )  # fmt: skip
     _decisions(app, service)
     _operations(app, service)
+    add_page(app, service, playground)
 
     async def refuse(request: Request, error: Exception) -> Response:
         refused = _as_refused(error)

@@ -262,6 +262,7 @@ async function showMonitor() {
   const plain = Math.abs(evidence) < 6 ? (10 ** evidence).toPrecision(2) : `10^${evidence.toFixed(0)}`;
   const more = seen.alarm ? `Raised at picture ${seen.alarm_at}.` : `Evidence ${plain}; the alarm is raised at ${seen.alarm_level}.`;
   say($("monitor-answer"), [seen.alarm ? "Alarm: the pictures have changed." : "The pictures look like the calibration pictures.", more], seen.alarm ? "bad" : "good");
+  $("monitor-level").textContent = `${seen.alarm_level} with a probability of at most ${100 / seen.alarm_level} %`;
   const counts = { pictures: seen.pictures, flagged: seen.flagged, "not answered": seen.abstained, "evidence now": plain };
   $("monitor-counts").replaceChildren(...Object.entries(counts).map(([name, value]) => {
     const [box, term, number] = ["div", "dt", "dd"].map((tag) => document.createElement(tag));

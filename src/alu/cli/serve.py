@@ -43,6 +43,9 @@ def serve(
     audit_megabytes: Annotated[int, typer.Option(help="Size at which the audit log is rotated.", min=1)] = 100,
     audit_keep: Annotated[int, typer.Option(help="Older audit logs that are kept.", min=0)] = 10,
     alarm: Annotated[float, typer.Option(help="Evidence at which the monitor raises its alarm.")] = 100.0,
+    playground: Annotated[
+        bool, typer.Option("--playground", help="Let visitors of the page attack pictures, one at a time.")
+    ] = False,
     resize: Annotated[
         bool, typer.Option("--resize", help="Scale pictures to the size that the defence reads.")
     ] = False,
@@ -91,10 +94,10 @@ def serve(
         with stages() as watch:
             return load_engine(defense, classifier, trust, device, watch)
 
-    _run(Service(load, Records(alarm, state, log), settings), host, port, key)
+    _run(Service(load, Records(alarm, state, log), settings), host, port, key, playground)
 
 
-def _run(service: Service, host: str, port: int, key: str | None) -> None:
+def _run(service: Service, host: str, port: int, key: str | None, playground: bool) -> None:
     """Serve until told to end."""
     from PIL import Image
     from prometheus_client import disable_created_metrics
@@ -106,7 +109,7 @@ def _run(service: Service, host: str, port: int, key: str | None) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]
     Image.MAX_IMAGE_PIXELS = service.limits.pixels
     socket = listen(host, port)
-    running = server(build(service, key), service.limits, service.records.metrics)
+    running = server(build(service, key, playground), service.limits, service.records.metrics)
 
     def loaded(failure: BaseException | None) -> None:
         if failure is not None:
@@ -118,7 +121,7 @@ def _run(service: Service, host: str, port: int, key: str | None) -> None:
     service.batcher.loaded = loaded
     address = socket.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-    sys.stderr.write(f"alu: listening on http://{shown}:{address[1]} (documentation at /docs); loading\n")
+    sys.stderr.write(f"alu: listening on http://{shown}:{address[1]} (page at /, documentation at /docs); loading\n")
     service.start()
     try:
         running.run(sockets=[socket])

@@ -16,6 +16,7 @@ from alu.serve.docs import DECIDE, docs_page
 from alu.serve.gate import Gate
 from alu.serve.metrics import CONTENT_TYPE
 from alu.serve.monitoring import Monitoring
+from alu.serve.page import add_page
 from alu.serve.problems import MEDIA_TYPE, Refused
 from alu.serve.service import Service
 
@@ -25,13 +26,14 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def build(service: Service, key: str | None = None) -> Gate:
-    """The whole application, behind its gate."""
-    return Gate(application(service, key is not None), service.records.metrics, key, service.not_ready)
+def build(service: Service, key: str | None = None, playground: bool = False) -> Gate:
+    """The whole application, behind its gate; `playground` lets visitors of the page attack pictures."""
+    app = application(service, key is not None, playground)
+    return Gate(app, service.records.metrics, key, service.not_ready)
 
 
-def application(service: Service, key: bool = False) -> FastAPI:
-    """The routes, without the gate; a page of one's own is added here."""
+def application(service: Service, key: bool = False, playground: bool = False) -> FastAPI:
+    """The routes, without the gate."""
     app = FastAPI(
         title="alu serve", version=alu.__version__, docs_url=None, redoc_url=None, responses=PROBLEMS,
         description="Decisions of a defended image classifier.",
@@ -39,6 +41,7 @@ def application(service: Service, key: bool = False) -> FastAPI:
     _decisions(app, service)
     _monitor(app, service)
     _operations(app, service, key)
+    add_page(app, service, playground)
 
     async def refuse(request: Request, error: Exception) -> Response:
         refused = _as_refused(error)

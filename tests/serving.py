@@ -134,11 +134,12 @@ def running(
     records: Records | None = None,
     key: str | None = None,
     ready: bool = True,
+    playground: bool = False,
 ) -> Iterator[Running]:
     """A service on a free port of this machine, until the block ends; from the time that it is ready, or listens."""
     service = Service(load, records or Records(), settings or Settings())
     socket = listen("127.0.0.1", 0)
-    ours = server(build(service, key), service.limits, service.records.metrics)
+    ours = server(build(service, key, playground), service.limits, service.records.metrics)
     thread = threading.Thread(target=ours.run, kwargs={"sockets": [socket]})
     service.start()
     thread.start()

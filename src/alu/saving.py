@@ -28,7 +28,7 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
     refuse_lost(defense)
     facts = {
         "format": FORMAT,
-        "classifier": _classifier_record(defense.classifier, factory),
+        "classifier": classifier_record(defense.classifier, factory),
         "purifier": defense.purifier.description(),
         "detector": defense.detector.description() if defense.detector is not None else None,
         "rule": defense.rule,
@@ -91,7 +91,8 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _classifier_record(classifier: Any, factory: str | None) -> dict[str, Any]:
+def classifier_record(classifier: Any, factory: str | None = None) -> dict[str, Any]:
+    """Which classifier it is, and the hash of its weights, as plain values."""
     name = bundled_name(classifier)
     if name is not None:
         return {"kind": "bundled", "name": name}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from alu import conformal
 from alu.conformal import Calibration, numbers
-from alu.errors import AluError, InputError, MissingExtraError, StorageError, UsageError
+from alu.engine import ADVICE, Graph, engine
+from alu.errors import AluError, InputError, StorageError, UsageError
 from alu.pixels import refuse_none, refuse_odd_images, refuse_other_size
 from alu.progress import Count
 from alu.state import Rows
@@ -22,9 +22,6 @@ Array = NDArray[Any]
 FACTS, CALIBRATION = "exported.json", "calibration.json"
 FORMAT = 1
 READABLE = "an export in the format of this version of alu; export the defence again"
-ADVICE = "Copy the folder again, or export the defence again."
-NEXT = "next."
-"""Stands before the name of an output that takes the place of the input of that name."""
 
 
 @dataclass(frozen=True)
@@ -59,37 +56,6 @@ class Decision(Rows):
     pre_logits: Array
     post_logits: Array
     purified: Array
-
-
-class Graph:
-    """One ONNX graph: values in by name, values out by name."""
-
-    def __init__(self, path: Path, threads: int | None) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError("alu.exported", "onnxruntime", "exported") from error
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        if threads is not None:
-            options.intra_op_num_threads = threads
-        # The graphs take turns: threads of one that wait in a busy loop would slow the next one down.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        try:
-            self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime has a class of its own for each reason
-            raise StorageError(f"onnxruntime cannot load {path}: {_reason(error)}. {ADVICE}") from error
-        self.name = path.stem
-        self.inputs = [item.name for item in self.session.get_inputs()]
-        self.outputs = [item.name for item in self.session.get_outputs()]
-
-    def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs; `values` may hold more than the graph takes."""
-        try:
-            found = self.session.run(None, {name: values[name] for name in self.inputs})
-        except Exception as error:
-            raise InputError(f"onnxruntime failed in {self.name}: {_reason(error)}.") from error
-        return {name.removeprefix(NEXT): value for name, value in zip(self.outputs, found, strict=True)}
 
 
 class Exported:
@@ -304,13 +270,6 @@ def is_export(path: Path) -> bool:
     return (path / FACTS).is_file()
 
 
-def engine() -> str:
-    """What this process runs graphs with."""
-    import onnxruntime
-
-    return f"onnxruntime {onnxruntime.__version__}"
-
-
 def calibration_record(
     graphs: dict[str, str], engine: str, calibration: Calibration | None, residual: Array | None
 ) -> dict[str, Any]:
@@ -327,7 +286,9 @@ def _plain(value: Any) -> Any:
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
     if not is_export(folder):
-        raise StorageError(f"{folder} is not an exported defence: it has no {FACTS}. `alu export` writes one.")
+        raise StorageError(
+            f"{folder} is not an exported defence: it has no {FACTS}. `alu export` writes one from a saved defence."
+        )
     facts = read_checked(folder / name, READABLE, ADVICE)
     if facts.get("format", FORMAT) != FORMAT:
         raise StorageError(f"{folder / name} is not {READABLE}.")
@@ -338,8 +299,3 @@ def _batches(images: Array, size: int) -> list[Array]:
     if size < 1:
         raise UsageError(f"batch_size is at least 1; it is {size}.")
     return [images[start : start + size] for start in range(0, len(images), size)]
-
-
-def _reason(error: Exception) -> str:
-    """The first line of somebody else's error, without the dot at its end."""
-    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__

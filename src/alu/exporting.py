@@ -11,10 +11,12 @@ from torch import Tensor
 
 from alu.check import check_images, evaluating
 from alu.defense import Defense
+from alu.engine import engine
 from alu.errors import InputError, UsageError
-from alu.exported import CALIBRATION, FACTS, FORMAT, Exported, calibration_record, engine, is_export
+from alu.exported import CALIBRATION, FACTS, FORMAT, Exported, calibration_record, is_export
 from alu.graphs import Writer, write_graphs
 from alu.parts import Part, part_name
+from alu.pixels import refuse_none, refuse_other_size
 from alu.progress import Watch, silent
 from alu.provenance import provenance
 from alu.rng import generator
@@ -59,6 +61,7 @@ def export(
     shape = _shape(defense, images)
     with replacing_folder(Path(folder), is_export) as place, evaluating(defense, defense.classifier):
         watch("Tracing", 0, 1)
+        defense.evidence(torch.zeros((1, *shape)))  # what parts keep from their first call is then a constant
         writer = Writer(place, shape)
         write_graphs(defense, writer)
         watch("Tracing", 1, 1)
@@ -66,7 +69,7 @@ def export(
         write_checked(place / FACTS, facts)
         write_checked(place / CALIBRATION, _calibration(defense, facts["graphs"]))
         made = Exported(place)
-        if images is not None and defense.detector is not None:
+        if images is not None and _learns(defense):
             made.calibrate(images.numpy(), batch_size, lambda done, total: watch("Calibrating", done, total))
             write_checked(place / CALIBRATION, made.learned())
         _compare(defense, made, shape, images)
@@ -96,7 +99,8 @@ def _shape(defense: Defense, images: Tensor | None) -> tuple[int, ...]:
     """The shape of the images that the export will read."""
     if images is not None:
         check_images(images, "alu.export")
-        defense.decide(images[:1])  # of another size it is refused, in a sentence
+        refuse_none(images.shape)
+        refuse_other_size(defense.shape, images.shape)
         return tuple(images.shape[1:])
     if defense.detector is not None and defense.rule_.needs_detector:
         defense.detector.require_calibration()
@@ -106,6 +110,12 @@ def _shape(defense: Defense, images: Tensor | None) -> tuple[int, ...]:
             "images=..., clean and not used for training."
         )
     return defense.shape
+
+
+def _learns(defense: Defense) -> bool:
+    """Whether there are clean scores to replace. One whose threshold is fixed may have none, and needs none."""
+    detector = defense.detector
+    return detector is not None and (detector.fixed is None or detector.scores_.numel() > 0)
 
 
 def _facts(defense: Defense, shape: Sequence[int], writer: Writer) -> dict[str, Any]:

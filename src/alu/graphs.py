@@ -12,7 +12,7 @@ from torch import Tensor
 from alu.decision import Evidence, Findings
 from alu.defense import Defense
 from alu.detectors import Neighbourhood
-from alu.exported import NEXT
+from alu.engine import NEXT
 from alu.purifiers import Chain, LatentVAE, Purifier
 from alu.purifiers.base import Purification
 from alu.storage import sha256

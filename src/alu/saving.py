@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from alu.detectors import Detector
 from alu.errors import AluError, StorageError, UntrustedError, UsageError
+from alu.exported import is_export
 from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
 from alu.parts import call_factory, refuse_lost
@@ -60,6 +61,8 @@ def read(
 ) -> tuple[dict[str, Any], dict[str, Tensor], tuple[int, ...], tuple[str, ...]]:
     """The arguments of the saved defence, the limits of its second test, the shape it was calibrated on, and its
     classes; a classifier that differs from the calibrated one is refused."""
+    if is_export(path):
+        raise UsageError(f"{path} is an exported defence, which answers without torch: alu.exported.load reads it.")
     if not is_defense(path):
         raise StorageError(f"{path} is not a saved defence: it has no defense.json. `alu fit` writes one.")
     facts = read_checked(path / "defense.json", READABLE, ADVICE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,10 +63,9 @@ def write_graph(function: Function, inputs: Mapping[str, Tensor], path: Path) ->
             program = torch.export.export(graph, example, dynamic_shapes=shapes)
             model: Any = torch.onnx.export(program, input_names=list(inputs), output_names=names, verbose=False)
         except Exception as error:  # of torch, of the exporter, or of the user's own classifier
-            reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(
-                f"This defence cannot be exported: {path.stem} could not be turned into a graph ({reason[:300]}). Its "
-                "parts must be made of torch operations that do not look at values."
+                f"This defence cannot be exported: {path.stem} could not be turned into a graph ({_reason(error)}). "
+                "Its parts must be made of torch operations that ONNX has and that do not look at values."
             ) from error
     proto = model.model_proto
     for node in proto.graph.node:
@@ -80,6 +80,7 @@ def _traced(function: Function, example: Sequence[Tensor]) -> tuple[nn.Module, l
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     names: list[str] = []
 
@@ -96,7 +97,8 @@ def _traced(function: Function, example: Sequence[Tensor]) -> tuple[nn.Module, l
     stand_ins = [
         mode.from_tensor(tensor, symbolic_context=shape) for tensor, shape in zip(example, shapes, strict=True)
     ]
-    with torch.no_grad():
+    # Attention by its formula: its fast versions have gradients that ONNX has no operations for.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         graph = make_fx(listed, _decompositions(), "symbolic", _allow_non_fake_inputs=True)(*stand_ins)
     return graph, names
 
@@ -107,7 +109,9 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
     known: Any = torch._decomp.core_aten_decompositions()
     backward = {op: way for op, way in known.items() if "backward" in str(op)}
     return backward | {
+        aten.avg_pool2d_backward.default: _average_pool_backward,
         aten.convolution_backward.default: _convolution_backward,
+        aten.max_pool2d_with_indices_backward.default: _max_pool_backward,
         aten.median.dim: _median,
         aten.searchsorted.Tensor: _searchsorted,
     }
@@ -138,6 +142,28 @@ def _convolution_backward(
     return aten.convolution(gradient, weight, None, stride, padding, dilation, True, unseen, groups), None, None
 
 
+def _average_pool_backward(
+    gradient: Tensor, inputs: Tensor, size: list[int], stride: list[int], padding: list[int], ceil: bool,
+    counts_padding: bool, divisor: int | None,
+) -> Tensor:  # fmt: skip
+    """An average is a convolution of each channel with equal weights."""
+    if ceil or divisor is not None or (any(padding) and not counts_padding):
+        raise NotImplementedError("the gradient of an average over fewer values at the edge")
+    channels = inputs.shape[1]
+    weight = gradient.new_full((channels, 1, *size), 1 / math.prod(size))
+    asked = [True, False, False]
+    return _convolution_backward(
+        gradient, inputs, weight, None, stride or size, padding, [1] * len(size), False, [], channels, asked
+    )[0]
+
+
+def _max_pool_backward(gradient: Tensor, inputs: Tensor, *rest: Any) -> Tensor:
+    """Each value of the gradient goes to the place that its maximum came from."""
+    places = rest[-1]
+    spread = torch.zeros_like(inputs).flatten(-2).scatter_add(-1, places.flatten(-2), gradient.flatten(-2))
+    return spread.view_as(inputs)
+
+
 def _median(values: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The lower median: the largest of the smaller half."""
     smaller, places = values.topk((values.shape[dim] + 1) // 2, dim, largest=False, sorted=True)
@@ -164,3 +190,11 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+def _reason(error: BaseException) -> str:
+    """What stands at the root of an error of the exporter, shortened."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    said = " ".join(str(error).split()).rstrip(".")
+    return f"{type(error).__name__}: {said[:200]}"

@@ -96,7 +96,7 @@ class Neighbourhood(Detector):
         """
         classifier, images = evidence.classifier, evidence.purified.detach()
         assert classifier is not None
-        with torch.inference_mode(False), torch.enable_grad(), evaluating(classifier):
+        with torch.inference_mode(False), torch.no_grad(), evaluating(classifier):
             images, labels = images.clone(), labels.clone()
             best, highest = self.nothing_found(images)
             for start, target in self.searches(images, evidence.post_logits.detach(), labels):
@@ -130,15 +130,17 @@ class Neighbourhood(Detector):
         """
         at, best, highest = found
         at = at.detach().requires_grad_(size is not None)
-        logits = _logits(classifier, at)
+        with torch.enable_grad():
+            logits = _logits(classifier, at)
+            gradient = None if size is None else self._ascent(logits, at, labels, target)
+        at = at.detach()
         ahead = lead(logits.detach(), labels).to(highest)
         better = ahead > highest
-        best = torch.where(better.view(-1, 1, 1, 1), at.detach(), best)
+        best = torch.where(better.view(-1, 1, 1, 1), at, best)
         highest = torch.where(better, ahead, highest)
-        if size is None:
-            return at, best, highest
-        gradient = self._ascent(logits, at, labels, target)
-        return self._near(at.detach() + size * gradient.sign(), images), best, highest
+        if gradient is not None and size is not None:
+            at = self._near(at + size * gradient.sign(), images)
+        return at, best, highest
 
     def searches(self, images: Tensor, logits: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Where each search starts, and the class that it climbs towards; None for whichever is nearest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Literal, Protocol, cast, get_args
 
 import torch
@@ -28,6 +29,12 @@ from alu.purifiers.unrolled import Descent, Unrolled
 from alu.rng import generator, normal_per_image
 
 Start = Literal["encoder", "sampled", "random"]
+
+
+@cache
+def random_code(seed: int, shape: tuple[int, ...]) -> Tensor:
+    """The normal code that all images start from; drawn once, so that an exported graph holds it as a constant."""
+    return torch.randn(shape, generator=generator(seed, "random code", shape))
 
 
 class Codec(Protocol):
@@ -124,8 +131,7 @@ class LatentVAE(Purifier):
         if self.start == "sampled":
             noise = normal_per_image(images, shape, self.seed, "code", draw)
             return mean + (0.5 * logvar).exp() * noise
-        code = torch.randn(shape, generator=generator(self.seed, "random code", shape))
-        return code.to(mean).expand_as(mean).clone()
+        return random_code(self.seed, shape).to(mean).expand_as(mean).clone()
 
     def reconstruct(self, images: Tensor) -> Tensor:
         """D(E(x)); with a sampled start, from a draw of its own."""

@@ -189,11 +189,7 @@ class Exported:
                 with explained(folder):
                     (folder / f"{name}.onnx").write_bytes((self.folder / f"{name}.onnx").read_bytes())
             write_checked(folder / FACTS, self.facts)
-            write_checked(folder / CALIBRATION, self.learned())
-
-    def learned(self) -> dict[str, Any]:
-        """What calibration.json holds."""
-        return calibration_record(self.facts["graphs"], self.engine, self.calibration, self.residual)
+            write_calibration(folder, self.facts["graphs"], self.engine, self.calibration, self.residual)
 
     def _checked(self, images: Array) -> Array:
         """The images as the graphs take them, or a sentence that says why not."""
@@ -270,14 +266,15 @@ def is_export(path: Path) -> bool:
     return (path / FACTS).is_file()
 
 
-def calibration_record(
-    graphs: dict[str, str], engine: str, calibration: Calibration | None, residual: Array | None
-) -> dict[str, Any]:
-    """What was learned from clean images, as plain values: scores, their groups, limits, and which graphs gave them."""
+def write_calibration(
+    folder: Path, graphs: dict[str, str], engine: str, calibration: Calibration | None, residual: Array | None
+) -> None:
+    """Write what was learned from clean images: scores, their groups, limits, and which engine and graphs gave them."""
     detector = None
     if calibration is not None:
         detector = {name: _plain(value) for name, value in asdict(calibration).items()}
-    return {"graphs": checksum(graphs), "engine": engine, "detector": detector, "residual": _plain(residual)}
+    plain = {"graphs": checksum(graphs), "engine": engine, "detector": detector, "residual": _plain(residual)}
+    write_checked(folder / CALIBRATION, plain)
 
 
 def _plain(value: Any) -> Any:

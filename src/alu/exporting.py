@@ -13,7 +13,7 @@ from alu.check import check_images, evaluating
 from alu.defense import Defense
 from alu.engine import engine
 from alu.errors import InputError, UsageError
-from alu.exported import CALIBRATION, FACTS, FORMAT, Exported, calibration_record, is_export
+from alu.exported import FACTS, FORMAT, Exported, is_export, write_calibration
 from alu.graphs import Writer, write_graphs
 from alu.parts import Part, part_name
 from alu.pixels import refuse_none, refuse_other_size
@@ -61,17 +61,18 @@ def export(
     shape = _shape(defense, images)
     with replacing_folder(Path(folder), is_export) as place, evaluating(defense, defense.classifier):
         watch("Tracing", 0, 1)
-        defense.evidence(torch.zeros((1, *shape)))  # what parts keep from their first call is then a constant
+        with torch.no_grad():
+            defense.evidence(torch.zeros((1, *shape)))  # what parts keep from their first call is then a constant
         writer = Writer(place, shape)
         write_graphs(defense, writer)
         watch("Tracing", 1, 1)
         facts = _facts(defense, shape, writer)
         write_checked(place / FACTS, facts)
-        write_checked(place / CALIBRATION, _calibration(defense, facts["graphs"]))
+        _write_calibration(defense, place, facts["graphs"])
         made = Exported(place)
         if images is not None and _learns(defense):
-            made.calibrate(images.numpy(), batch_size, lambda done, total: watch("Calibrating", done, total))
-            write_checked(place / CALIBRATION, made.learned())
+            made.calibrate(images.detach().cpu().numpy(), batch_size, lambda done, total: watch("Calibrating", done, total))
+            write_calibration(place, facts["graphs"], made.engine, made.calibration, made.residual)
         _compare(defense, made, shape, images)
     return Exported(folder)
 
@@ -151,12 +152,12 @@ def _described(part: Part) -> dict[str, Any]:
         return {"name": part_name(type(part))}
 
 
-def _calibration(defense: Defense, graphs: dict[str, str]) -> dict[str, Any]:
-    """What torch learned from clean images."""
+def _write_calibration(defense: Defense, folder: Path, graphs: dict[str, str]) -> None:
+    """Write what torch learned from clean images."""
     detector, residual = defense.detector, defense.residual
     learned = detector.calibration_ if detector is not None and detector.calibrated else None
     limits = residual.clean_.numpy() if residual.calibrated else None
-    return calibration_record(graphs, f"torch {torch.__version__}", learned, limits)
+    write_calibration(folder, graphs, f"torch {torch.__version__}", learned, limits)
 
 
 def _compare(defense: Defense, made: Exported, shape: Sequence[int], images: Tensor | None) -> None:
@@ -164,7 +165,7 @@ def _compare(defense: Defense, made: Exported, shape: Sequence[int], images: Ten
     if images is None:
         images = torch.rand((COMPARED // 5, *shape), generator=generator(0, "compared with an export"))
     some = images[:COMPARED]
-    expected, found = defense.evidence(some.detach()), made.decide(some.numpy())
+    expected, found = defense.evidence(some.detach()), made.decide(some.detach().numpy())
     for name in ("pre_logits", "post_logits"):
         logits = getattr(expected, name).detach()
         apart = (logits - torch.from_numpy(getattr(found, name))).abs().amax(1) / (1 + logits.abs().amax(1))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from alu.check import check_images, evaluating
 from alu.defense import Defense
+from alu.detectors import Detector
 from alu.engine import engine
 from alu.errors import InputError, UsageError
 from alu.exported import FACTS, FORMAT, Exported, is_export, write_calibration
@@ -71,7 +72,9 @@ def export(
         _write_calibration(defense, place, facts["graphs"])
         made = Exported(place)
         if images is not None and _learns(defense):
-            made.calibrate(images.detach().cpu().numpy(), batch_size, lambda done, total: watch("Calibrating", done, total))
+            made.calibrate(
+                images.detach().cpu().numpy(), batch_size, lambda done, total: watch("Calibrating", done, total)
+            )
             write_calibration(place, facts["graphs"], made.engine, made.calibration, made.residual)
         _compare(defense, made, shape, images)
     return Exported(folder)
@@ -88,12 +91,22 @@ def _refuse(defense: Defense) -> None:
                 f"{type(part).__name__} draws random numbers as torch does, which a graph without torch cannot repeat, "
                 "so this defence cannot be exported. Serve it with torch, or choose a part that is not random."
             )
+    own = [name for name in ("test", "p_values", "thresholds") if _overridden(defense.detector, name)]
+    if own:
+        raise UsageError(
+            f"{type(defense.detector).__name__} has its own {own[0]}, which an export does not know: it compares "
+            "scores as alu.detectors.Detector does. Write the detector with `score` and `groups` alone."
+        )
     for tensor in (*defense.parameters(), *getattr(defense.classifier, "parameters", list)()):
         if tensor.device.type != "cpu" or (tensor.is_floating_point() and tensor.dtype != torch.float32):
             raise UsageError(
                 f"A defence is exported from the CPU and in float32; this one is on {tensor.device} and in "
                 f"{tensor.dtype}. Call defense.float().cpu() first."
             )
+
+
+def _overridden(detector: Detector | None, name: str) -> bool:
+    return detector is not None and getattr(type(detector), name) is not getattr(Detector, name)
 
 
 def _shape(defense: Defense, images: Tensor | None) -> tuple[int, ...]:

@@ -10,9 +10,9 @@ import torch
 
 import alu
 from alu.data import Dataset
-from alu.decision import State
 from alu.errors import UsageError
 from alu.serve.defended import DefendedEngine, load_engine
+from alu.state import State
 
 
 @pytest.fixture(scope="module")

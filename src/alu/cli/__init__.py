@@ -17,6 +17,7 @@ from alu.cli.certify import certify
 from alu.cli.data import data
 from alu.cli.demo import demo
 from alu.cli.evaluate import evaluate, merge, report
+from alu.cli.export import export
 from alu.cli.fit import fit
 from alu.cli.predict import predict
 from alu.cli.reproduce import reproduce
@@ -40,6 +41,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (train, "Train a classifier, a VAE or a denoiser by a recipe."),
     (fit, "Build a defence around your own classifier."),
     (predict, "For each picture: label, flag, p-value."),
+    (export, "Write a defence as ONNX graphs that need no torch."),
     (serve, "Answer pictures over HTTP, with limits, metrics and a monitor."),
     (attack, "Write adversarial images to files."),
     (evaluate, "Attack a defence or any model, and judge it."),

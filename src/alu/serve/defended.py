@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from alu.check import find_device
 from alu.data import as_images
-from alu.decision import State
 from alu.decoding import Pixels
 from alu.defense import Defense
 from alu.errors import UsageError
@@ -20,6 +19,7 @@ from alu.models import weight_hash
 from alu.parts import call_factory
 from alu.progress import Watch, silent
 from alu.serve.engine import Answers, Engine
+from alu.state import State
 from alu.storage import checksum
 
 

@@ -48,11 +48,12 @@ class Residual(nn.Module):
         noise, worst = self.clean_
         return torch.stack([(noise.square() + self.eps**2).sqrt(), worst + self.eps])
 
-    def calibrate(self, evidence: Evidence) -> None:
-        """Learn the limits from clean images; where features are purified, which are no images, there are none."""
+    def learn(self, statistics: Tensor | None) -> None:
+        """Learn the limits from the statistics of clean images [N, 2]; None where features are purified, which are no
+        images: there are no limits then."""
         self.clean_ = torch.empty(0, dtype=torch.float64)
-        if evidence.purified.shape == evidence.images.shape:
-            values = self.statistics(evidence).detach().to("cpu", torch.float64).sort(0).values
+        if statistics is not None:
+            values = statistics.detach().to("cpu", torch.float64).sort(0).values
             self.clean_ = values[math.ceil((1 - RATE) * len(values)) - 1]
 
     def statistics(self, evidence: Evidence) -> Tensor:

@@ -36,6 +36,8 @@ Auto = Literal["auto"]
 """In place of a rule: the best one for these pictures is chosen."""
 FEWEST = 100
 """With fewer validation pictures than these, the rule is chosen on the calibration pictures."""
+MOST_FITTED = 10_000
+"""Pictures that a PCA is fitted on, where they are not large."""
 FITTED = ("vae", "pca")
 """The purifiers that are made from the user's own images; all others are loaded by name."""
 DETECTORS: dict[DetectorName, type[Detector]] = {"peak": LogitPeak, "shift": LogitShift, "disagreement": Disagreement}
@@ -276,15 +278,15 @@ def _purifier(classifier: Callable[[Tensor], Any], parts: Mapping[str, Dataset],
         return plan.purifier
     if plan.purifier == "pca":
         train_part = parts["train"]
-        some = train_part.draw(min(10_000, len(train_part)), plan.seed).images
+        some = train_part.draw(min(at_once(train_part.shape, MOST_FITTED), len(train_part)), plan.seed).images
         watch("Fitting PCA", 0, 1)
         fitted = PCA(max(1, min(500, some[0].numel() // 6, len(some) - 1))).fit(some)
         watch("Fitting PCA", 1, 1)
         return fitted
     if plan.purifier == "vae":
         vae = train_vae(
-            parts["train"], parts["validation"], epochs=plan.epochs, max_minutes=plan.max_minutes, seed=plan.seed,
-            device=plan.device, folder=None if plan.checkpoint is None else Path(plan.checkpoint),
+            parts["train"], parts["validation"], epochs=plan.epochs, max_minutes=plan.max_minutes, steps=plan.steps,
+            seed=plan.seed, device=plan.device, folder=None if plan.checkpoint is None else Path(plan.checkpoint),
             replaces=plan.replaces, watch=watch,
         )  # fmt: skip
         return LatentVAE(vae, steps=plan.steps, seed=plan.seed)

@@ -202,15 +202,15 @@ def _output(session: Any, name: str | None, place: Path) -> str:
 def _normalize(mean: Any, std: Any, bgr: bool, channels: int) -> Normalize:
     """The layer of constants that were given; what is left out changes nothing."""
     rows = []
-    for values, neutral in ((mean, 0.0), (std, 1.0)):
+    for name, values, neutral in (("mean", mean, 0.0), ("std", std, 1.0)):
         given = neutral if values is None else values
         numbers = [float(value) for value in given] if isinstance(given, Sequence) else [float(given)]
-        rows.append(numbers * channels if len(numbers) == 1 else numbers)
-    if {len(row) for row in rows} != {channels}:
-        raise UsageError(
-            f"{WHO}: the images have {channels} channels, and mean and std have {len(rows[0])} and {len(rows[1])} "
-            "numbers. Give one for each channel, or one for all."
-        )
+        if len(numbers) not in (1, channels):
+            raise UsageError(
+                f"{WHO}: the images have {channels} channels, and {name} has {len(numbers)} numbers. Give one for each "
+                "channel, or one for all."
+            )
+        rows.append(numbers if len(numbers) == channels else numbers * channels)
     return Normalize(rows[0], rows[1], bgr)
 
 

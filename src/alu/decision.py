@@ -56,7 +56,7 @@ class Evidence:
 
     def without_images(self) -> Evidence:
         """The logits alone, for detectors that look at nothing else: no memory is kept for pixels."""
-        nothing = self.images[:, :0]
+        nothing = self.images.new_empty((len(self), 0))  # a slice would keep all of them alive
         return Evidence(nothing, nothing, self.pre_logits, self.post_logits, self.classifier)
 
     @staticmethod

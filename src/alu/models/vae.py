@@ -95,7 +95,7 @@ def vae(channels: int = 3, latent: int = 16, width: int = 96, stride: int = 4) -
     channels, latent, width
         Channels of the images, of the latent code, and of the widest layers.
     stride
-        4, or 8 for large images: a code of a quarter as many places, and a quarter of the work for each pixel.
+        4, or 8 for large images: a code of a quarter as many places, and about a quarter of the work for each pixel.
 
     Examples
     --------

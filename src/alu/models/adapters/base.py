@@ -65,11 +65,6 @@ class Adapter(nn.Module):
         """How many channels its images have."""
         return int(self.normalize.mean.shape[1])
 
-    @property
-    def named(self) -> bool:
-        """Whether its classes have names that say more than a number."""
-        return any(name != str(label) for label, name in enumerate(self.classes))
-
     def forward(self, images: Tensor) -> Any:
         """The logits [N, classes]."""
         return logits_in(self.network(self.normalize(images)))

@@ -16,7 +16,8 @@ class ADP(Denoising):
 
     s is the denoised image minus the present one, by a network that is not told the noise. Each image's step is
     share · δ / (1 - s·s'/s·s) times s, with s' the score at x + δ s: where the density is Gaussian, `share` of the way
-    to its mean. An image stops when its step would be smaller than `stop`. A defence averages the logits of all draws.
+    to its mean; never beyond the denoised image. An image stops when its step would be smaller than `stop`. A defence
+    averages the logits of all draws.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class ADP(Denoising):
         """One step of adapted size; an image whose step would be too small stays."""
         score = self.score(at)
         turned = per_image(score * self.score(at + PROBE * score)) / per_image(score * score).clamp_min(1e-20)
-        # No more than a whole step, also where the score does not fall along itself and there is no mode ahead.
+        # Never beyond the denoised image, also where the score does not fall along itself: then no mode lies ahead.
         least = self.share * PROBE
         moved = least / (1.0 - turned).clamp_min(least) * score
         goes = per_image(moved.detach().square()) > self.stop**2 * moved[0].numel()

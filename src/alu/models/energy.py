@@ -64,13 +64,13 @@ def langevin(energy: nn.Module, images: Tensor, noise: Tensor, step: float, *, g
 
 
 @architecture
-def energy(channels: int = 3, width: int = 40, step: float = 0.02, bank: int = 0, size: int = 32) -> Energy:
+def energy(channels: int = 3, width: int = 40, step: float = 0.01, bank: int = 0, size: int = 32) -> Energy:
     """The bundled energy's architecture, for images whose height and width are divisible by 8.
 
     Parameters
     ----------
     channels, width
-        Channels of the images, and of the layers at half resolution: 40 costs 14 M multiply-adds at 32 pixels.
+        Channels of the images, and of the layers at half resolution: 40 costs 15 M multiply-adds at 32 pixels.
     step
         The size of the Langevin steps that it is trained and used with.
     bank, size

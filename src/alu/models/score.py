@@ -90,7 +90,7 @@ def score(channels: int = 3, width: int = 48) -> Score:
     Parameters
     ----------
     channels, width
-        Channels of the images, and of the layers at half resolution: 48 costs 57 M multiply-adds at 32 pixels.
+        Channels of the images, and of the layers at half resolution: 48 costs 58 M multiply-adds at 32 pixels.
 
     Examples
     --------

@@ -22,8 +22,7 @@ class LongRun(Stepwise):
     network
         A module from images to energies [N], or the name of a bundled one; `alu.models.energy` builds one.
     steps, step_size
-        How many steps and their size. The authors have 1,500 of 0.005 (0.01 for images in [-1, 1]); 100 of 0.02 spread
-        as far and can be computed without a GPU.
+        How many steps and their size. The authors have 1,500 of 0.005 (0.01 for images in [-1, 1]), which takes a GPU.
     draws
         How many chains start from each image; the authors have 150.
     seed
@@ -37,7 +36,7 @@ class LongRun(Stepwise):
     stands_in = False
 
     def __init__(
-        self, network: nn.Module | str = "cifar10-energy", *, steps: int = 100, step_size: float = 0.02,
+        self, network: nn.Module | str = "cifar10-energy", *, steps: int = 100, step_size: float = 0.01,
         draws: int = 4, seed: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(steps)

@@ -207,7 +207,7 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
         return make(_network(network or usual, method), seed=seed, **_steps(name, value))
     count = _steps(name, value)
     if base.endswith(".safetensors"):
-        return LatentVAE(models.load_file(base), seed=seed, **{"steps": steps, **count})
+        return LatentVAE(models.load_file(base), steps=count.get("steps", steps), seed=seed)
     return _bundled_purifier(base, {"steps": steps, "seed": seed, **count}, count.get("steps"))
 
 

@@ -5,12 +5,15 @@ python tools/write_documents.py [ROOT]
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from alu.errors import AluError, StorageError, UsageError
-from alu.paper import advice, find, table2, threats, verdicts
+from alu.models.cards import as_figure
+from alu.paper import advice, find, robust_base, store, table2, threats, verdicts
+from alu.paper.base import System
 from alu.paper.page import by_status, html, markdown
 from alu.paper.store import Results
 from alu.paper.views import Table
@@ -40,21 +43,38 @@ GALLERY = {
     "controls": ("artefacts", "E4"),
 }
 """Pictures of docs/gallery.md: the experiment, and how the chart's title begins."""
+WEIGHTS, ROBUST = "src/alu/models/weights", "robust accuracy"
+"""Where the cards are, and how their figures from `robust-base` begin."""
 ADVICE, RESULTS = "what to use", "from results"
 """Names of the README's generated parts, which stand between <!-- NAME: begin --> and <!-- NAME: end -->."""
 
 
 def documents(root: Path) -> dict[str, str]:
     """What each generated file of a checkout should hold, by its path below `root`."""
-    results = Results.open(root / "results")
+    results, weights = Results.open(root / "results"), root / WEIGHTS
+    cards = {name: card_with_base(results, read_json(weights / f"{name}.json")) for name in robust_base.BASES}
     return {
         "docs/claims.md": markdown(results),
         "docs/table2.svg": table2.summary(results),
-        "docs/zoo.md": bundled_models(root / "src/alu/models/weights"),
+        **{f"{WEIGHTS}/{name}.json": json.dumps(card, indent=2) + "\n" for name, card in cards.items()},
+        "docs/zoo.md": bundled_models(weights, cards),
         **{f"docs/gallery/{name}.svg": picture(results, *chosen) for name, chosen in GALLERY.items()},
         "README.md": _readme(root, {ADVICE: what_to_use(results, root / "bench/results"), RESULTS: summary(results)}),
         "results/paper.html": html(results),
     }
+
+
+def card_with_base(results: Results, card: dict[str, Any]) -> dict[str, Any]:
+    """A robust classifier's card with what `robust-base` measured in place of what it said of that before."""
+    stands = robust_base.standing(results, card["name"])
+    if not stands:
+        return card
+    figures = {name: value for name, value in card["figures"].items() if not name.startswith(ROBUST)}
+    origin, dataset = figures.pop("measured with"), System(card["name"], "").dataset
+    for radius in robust_base.RADII:
+        share = store.ones(stands[radius])
+        figures[f"{ROBUST}, {radius}/255"] = as_figure(share, f"{share.n:,} of {dataset} test")
+    return {**card, "figures": {**figures, "measured with": origin}}
 
 
 def picture(results: Results, experiment: str, title: str) -> str:
@@ -88,23 +108,25 @@ def _markdown(table: Table) -> list[str]:
     return ["| " + " | ".join(row) + " |" for row in rows]
 
 
-def bundled_models(folder: Path) -> str:
-    """docs/zoo.md: every card's figures, its data and the command that trains it again."""
+def bundled_models(folder: Path, known: dict[str, Any]) -> str:
+    """docs/zoo.md: every card's figures, its data and the command that trains it again; some cards are `known`."""
     lines = [
         "# Bundled models",
         "",
-        "Generated from the cards in `src/alu/models/weights`; `make slow` measures every figure again. Load one with",
-        '`alu.models.load("cifar10-standard")`; its card is `.card`. Weights are half precision, MIT.',
+        "Generated from the cards in `src/alu/models/weights`. Robust accuracy, under the strongest attacks that a",
+        "classifier meets here, is from `alu reproduce robust-base`; `make slow` measures every other figure again.",
+        'Load one with `alu.models.load("cifar10-standard")`; its card is `.card`. Weights are half precision, MIT.',
         "",
         "| model | task | MB | first figure of its card | under PGD-20, 8/255 |",
         "|---|---|---|---|---|",
     ]
     paths = sorted(folder.glob("*.json"))
-    for path in paths:
-        lines.append(_model_row(read_json(path), path.with_suffix(".safetensors").stat().st_size))
+    cards = [known.get(path.stem) or read_json(path) for path in paths]
+    for path, card in zip(paths, cards, strict=True):
+        lines.append(_model_row(card, path.with_suffix(".safetensors").stat().st_size))
     lines.append("")
-    for path in paths:
-        lines += _card(read_json(path))
+    for card in cards:
+        lines += _card(card)
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ PROMISES: list[tuple[str, str, float, float, int]] = [
     ("cifar10-unified", VAE.format(20), 85, 100, 10_000),
     ("cifar10-at", "clean accuracy", 70, 100, 10_000),
     ("cifar10-at", "PGD-20, 8/255", 40, 100, 500),
-    ("cifar10-at", "AutoAttack, 8/255", 34, 100, 200),
+    ("cifar10-at", "robust accuracy, 8/255", 34, 100, 1_000),
     ("cifar10-unet", DENOISED.format("clean"), 85, 100, 10_000),
     ("cifar10-unet", DENOISED.format("oblivious PGD-20, 8/255"), 60, 100, 500),
     ("cifar100-standard", "clean accuracy", 45, 100, 10_000),

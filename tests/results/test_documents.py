@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
-from tools.write_documents import GALLERY, documents
+from tools.write_documents import GALLERY, WEIGHTS, card_with_base, documents
 
 from alu import models
-from alu.paper import EXPERIMENTS, bpda, table1, table2, table3, threats
+from alu.paper import EXPERIMENTS, bpda, robust_base, table1, table2, table3, threats
 from alu.paper.store import Adaptive, Reading, Results, ones, read
 from tests.conftest import ROOT
 from tests.paper.test_store import UNFINISHED
 
 GENERATED = [
     "README.md", "docs/claims.md", "docs/table2.svg", "docs/zoo.md", "results/paper.html",
-    *(f"docs/gallery/{name}.svg" for name in GALLERY),
+    *(f"docs/gallery/{name}.svg" for name in GALLERY), *(f"{WEIGHTS}/{name}.json" for name in robust_base.BASES),
 ]  # fmt: skip
 FILES = sorted((ROOT / "results").glob("*.json"))
 
@@ -98,3 +98,19 @@ def test_results_are_of_the_bundled_weights_and_of_today_s_committed_code() -> N
             if record.get("commit", "").endswith("+") or record.get("commit") == "unknown":
                 wrong.append(f"{path.name}, {key}: measured with code that was not committed")
     assert wrong == []
+
+
+def test_a_card_takes_its_robust_accuracy_from_the_results() -> None:
+    name = "cifar10-trades"
+    sizes = {"pinned": 4, "n": 4, "part": 2}
+    stands = {"1": "11", "2": "11", "4": "10", "6": "10", "8": "00"}
+    cells = {f"{name}/{part}": {"found": {"clean": "11", "stands": stands}} for part in (0, 1)}
+    results = Results({"robust-base": {"sizes": sizes, "cells": cells}})
+    old = {"robust accuracy, 8/255": {"percent": 99.0}, "clean accuracy": {"percent": 80.0}, "measured with": {}}
+    figures = card_with_base(results, {"name": name, "figures": old})["figures"]
+    assert list(figures)[-1] == "measured with"
+    assert [figures[f"robust accuracy, {radius}/255"]["percent"] for radius in (1, 4, 8)] == [100.0, 50.0, 0.0]
+    assert figures["robust accuracy, 8/255"]["n"] == 4
+    assert figures["robust accuracy, 8/255"]["on"] == "4 of cifar10 test"
+    del cells[f"{name}/1"]  # half a measurement is no figure
+    assert card_with_base(results, {"name": name, "figures": old})["figures"] == old

@@ -20,7 +20,7 @@ from tests.linear import RADII, Linear, linear_data
 from tests.toys import toy_defense, toy_images
 
 EPS = 8
-AROUND = ("StraightThrough", "UnrolledSearch", "Stall")
+AROUND = ("MinMax", "StraightThrough", "UnrolledSearch", "Stall")
 
 
 def left(defense: alu.Defense, attack: Any) -> float:
@@ -88,7 +88,7 @@ def test_the_suite_obliges_them() -> None:
     data = linear_data(2)
     result = alu.evaluate(defense, data.images, data.labels, suite="adaptive", budget="quick", diagnostics=False)
     names = [record.name for record in result.attacks]
-    assert {"confident", "straight-through", "unrolled search", "stall"} <= set(names)
+    assert {"min-max", "confident", "straight-through", "unrolled search", "stall"} <= set(names)
     assert [record.failed for record in result.attacks if record.failed] == []
     assert result.unmet == []
 

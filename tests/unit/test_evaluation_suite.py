@@ -189,15 +189,15 @@ def test_a_check_meets_what_can_break_it_strongest_first_and_says_what_was_left_
     subject = Subject(Defense(Toy(), detector=Neighbourhood(0.01), rule="abstain"))
     chosen = attacks(subject, "quick", other_networks=(Toy(), Toy()))
     assert list(chosen) == [
-        "fgsm", "pgd-20", "mim-20 elsewhere", "direct", "confident", "straight-through", "stall", "unrolled search",
-        "match", "transfer", "query",
+        "fgsm", "pgd-20", "mim-20 elsewhere", "direct", "min-max", "confident", "straight-through", "stall",
+        "unrolled search", "match", "transfer", "query",
     ]  # fmt: skip
     assert chosen["query"].attack.starts is not None
     transfer = chosen["transfer"].attack
     sources = [entry.source for entry in transfer.tries(subject.defense)]
     assert len(sources) == 2 * 3, "two strengths of its own classifier and of both other networks"
     assert unmet(subject.traits, list(chosen.values())) == []
-    for name in ("confident", "straight-through", "stall", "unrolled search", "transfer", "query"):
+    for name in ("min-max", "confident", "straight-through", "stall", "unrolled search", "transfer", "query"):
         assert unmet(subject.traits, [entry for entry in chosen.values() if entry.name != name]), name
     data = toy_data(6)
     settings = (subject, data, data.images, data.labels, THREAT)

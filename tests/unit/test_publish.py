@@ -19,7 +19,7 @@ from alu.training.checkpoint import Progress, save_checkpoint
 from alu.training.loop import Run
 from alu.training.recipes import RECIPES, recipe, seeded
 from tests.contracts.parts import images_like
-from tests.toys import Brightness, Toy, toy_data
+from tests.toys import Brightness, toy_data
 
 
 def shades(count: int = 40) -> data.Dataset:
@@ -41,14 +41,6 @@ def test_a_classifier_is_right_on_the_share_that_it_is() -> None:
     # 8/255 does not reach from 0.6 to 0.5, so no attack changes an answer.
     assert [found[f"PGD-{steps}, 8/255"]["percent"] for steps in (10, 20, 50)] == [90.0] * 3
     assert set(publish.plain_classifier(Brightness(), about)) == {"clean accuracy", "PGD-20, 8/255"}
-
-
-def test_autoattack_counts_images_that_were_right_before() -> None:
-    test = toy_data(12)
-    found = publish.robust_classifier(Toy(), Measured("toy-at", "toy", test))
-    hard = found["AutoAttack, 8/255"]
-    assert hard["n"] == 12
-    assert 0 < hard["percent"] <= min(found["PGD-50, 8/255"]["percent"], found["clean accuracy"]["percent"])
 
 
 def test_a_few_images_are_named_as_few() -> None:

@@ -9,9 +9,10 @@ from alu.attacks.decision_based import HopSkipJump
 from alu.attacks.flatten import Flatten
 from alu.attacks.goals import Averaged, Goal, Misclassify, fooled
 from alu.attacks.gradient import BPDAEOT, FGSM, MIM, PGD, CWLinf, GradientAttack
+from alu.attacks.watching import watched
 
 __all__ = [
     "APGDCE", "APGDDLR", "APGDT", "BPDAEOT", "FAB", "FGSM", "MIM", "PGD", "Attack", "AutoAttack", "Averaged", "CWLinf",
     "CarliniWagnerL2", "Flatten", "Goal", "GradientAttack", "HopSkipJump", "Misclassify", "Square", "adaptive",
-    "fooled", "with_grad_mode",
+    "fooled", "watched", "with_grad_mode",
 ]  # fmt: skip

@@ -31,6 +31,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "hopskipjump": HopSkipJump,
     "flatten": Flatten,
     "confident": adaptive.Confident,
+    "min-max": adaptive.MinMax,
     "straight-through": adaptive.StraightThrough,
     "unrolled-search": adaptive.UnrolledSearch,
     "stall": adaptive.Stall,

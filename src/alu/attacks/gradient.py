@@ -11,6 +11,7 @@ from torch import Tensor
 from alu.attacks.base import Attack, Common
 from alu.attacks.copies import draws_of, with_grad_mode
 from alu.attacks.goals import LOSSES, Averaged, Goal, Loss, Misclassify, Model
+from alu.attacks.watching import report
 from alu.errors import UsageError, check_choice
 from alu.rng import uniform_per_image
 from alu.threat import USUAL
@@ -103,6 +104,7 @@ class GradientAttack(Attack):
         peak, top = best, highest
         running = torch.zeros_like(images)
         for step in range(self.steps):
+            report(self._who, step, at)
             at = at.detach().requires_grad_(True)
             gradient, loss = goal.ascent(at, self._who)
             # One infinite or NaN value must not spoil the direction of the others.

@@ -30,8 +30,9 @@ def attack(
             "--attack",
             help="fgsm, pgd, mim, cw-linf, cw-l2, apgd-ce, apgd-dlr, apgd-t, fab, square, autoattack, hopskipjump; on "
             "a defence also direct, boost, decoy, stealth, pattern, match, soft, transfer, query, trajectory; where it "
-            "refuses also confident, denial; where it searches around the image also stall, straight-through, "
-            "unrolled-search; on a mixture also flatten; or module:Class, an attack of your own (with --trust).",
+            "refuses also confident, denial; where it searches around the image also min-max, stall, "
+            "straight-through, unrolled-search; on a mixture also flatten; or module:Class, an attack of your own "
+            "(with --trust).",
         ),
     ] = "pgd",
     data: options.Images = "cifar10-sample",

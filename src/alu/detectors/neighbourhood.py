@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -12,8 +12,10 @@ from alu.check import answers, check_logits, evaluating
 from alu.decision import Evidence
 from alu.detectors.base import Detector
 from alu.errors import NoGradientError, UsageError
-from alu.purifiers.base import Traits
+from alu.purifiers.base import Traits, replace
 from alu.rng import digests, uniform_per_image
+
+Visit = Callable[[Tensor, Tensor, Tensor | None], None]
 
 
 class Neighbourhood(Detector):
@@ -85,8 +87,12 @@ class Neighbourhood(Detector):
         if classifier is None:
             raise UsageError("Neighbourhood asks the classifier about further images; this evidence has none.")
         own = evidence.post_logits.detach().argmax(1)
-        offset = self.find(evidence, own) - evidence.purified.detach()
-        return lead(_logits(classifier, evidence.purified + offset), own)
+        worst, highest = self.search(evidence, own)
+        if not torch.is_grad_enabled():
+            return highest
+        # The value is what the search saw: asked again in another batch, a margin near 0 may change its sign.
+        offset = worst - evidence.purified.detach()
+        return replace(lead(_logits(classifier, evidence.purified + offset), own), highest)
 
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
         """The share of clean images whose neighbours come as close to another answer; NaN without clean images."""
@@ -98,9 +104,17 @@ class Neighbourhood(Detector):
         """Any number of clean images will do."""
 
     def find(self, evidence: Evidence, labels: Tensor, *, stop: bool = True) -> Tensor:
-        """For each image the neighbour with the highest margin over its label that the search meets.
+        """For each image the neighbour with the highest margin over its label that the search meets."""
+        return self.search(evidence, labels, stop=stop)[0]
 
-        With `stop`, as deployed, an image is searched no further once that margin is above 0.
+    def search(
+        self, evidence: Evidence, labels: Tensor, *, stop: bool = True, visit: Visit | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """For each image the neighbour with the highest margin over its label that the search meets, and that margin.
+
+        With `stop`, as deployed, an image is searched no further once that margin is above 0. `visit` is called with
+        each point that all images have reached, the margins there and, but for the last points, their gradient; it
+        needs a search that does not stop.
         """
         classifier, images = evidence.classifier, evidence.purified.detach()
         assert classifier is not None
@@ -119,13 +133,17 @@ class Neighbourhood(Detector):
                     ahead = lead(logits.detach(), labels[left]).to(highest)
                     better = ahead > highest[left]
                     best[left[better]], highest[left[better]] = at.detach()[better], ahead[better]
-                    if last:
+                    gradient = None
+                    if not last:
+                        gradient = self._ascent(logits, at, labels[left], None if target is None else target[left])
+                    if visit is not None:
+                        visit(at.detach(), ahead, gradient if target is None else None)
+                    if gradient is None:
                         break
-                    gradient = self._ascent(logits, at, labels[left], None if target is None else target[left])
                     stays = ahead <= 0 if stop else torch.ones_like(better)
                     moved = at.detach() + self._size(step) * gradient.sign()
                     left, at = left[stays], self._near(moved[stays], images[left][stays])
-        return best
+        return best, highest
 
     def _searches(self, images: Tensor, logits: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Where each search starts, and the class that it climbs towards; None for whichever is nearest."""

@@ -14,6 +14,7 @@ OBLIGATIONS: dict[str, tuple[str, Callable[[Traits], bool]]] = {
     "white-box": ("gradient attack on the deployed output", lambda traits: True),
     "detector": ("attack that aims at the detector", lambda traits: traits.detector),
     "search": ("attack that aims at the search around the image", lambda traits: traits.search),
+    "min-max": ("attack on every point of the search around the image", lambda traits: traits.search),
     "unrolled": ("gradient through the search around the image", lambda traits: traits.search),
     "stall": ("attack that makes the search around the image stall", lambda traits: traits.search),
     "confident": ("attack that raises the confidence of a wrong answer", lambda traits: traits.search),

@@ -264,9 +264,11 @@ def _on_search(evaluation: Evaluation, defense: Defense) -> list[Entry]:
     transfer = informed.Transfer(others=evaluation.other_networks, **weaker, **same)
     query = informed.Query(starts=evaluation.images[:GUIDES], **same)
     beyond, through = informed.StraightThrough(**same), informed.UnrolledSearch(**same)
+    everywhere = informed.MinMax(**same)
     stealth = entry("stealth", informed.Stealth(**same), "any wrong class under the threshold", "detector")
     return [
         entry("direct", informed.Direct(**same), "margin PGD on the deployed output", "white-box"),
+        entry("min-max", everywhere, "a wrong class at every point of the search", "min-max"),
         entry("confident", informed.Confident(**same), "a wrong class with high confidence", "confident"),
         entry("straight-through", beyond, "a wrong class at the worst neighbour too", "search", "detector"),
         entry("stall", informed.Stall(**same), "a point where the search makes no progress", "stall"),

@@ -12,6 +12,7 @@ from torch import nn
 
 from alu.errors import StorageError, UntrustedError, UsageError, nearest
 from alu.models.architecture import rebuild
+from alu.stats import Share
 from alu.storage import read_json, read_tensors, write_json, write_tensors
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -54,6 +55,12 @@ class Card:
     figures: dict[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     differs: str = ""
+
+
+def as_figure(share: Share, on: str) -> dict[str, Any]:
+    """A share as a card says it: in percent, with its interval, its number of images, and what they are."""
+    interval = [round(100 * end, 2) for end in share.interval]
+    return {"percent": round(100 * share.value, 2), "interval": interval, "n": share.n, "on": on}
 
 
 def weight_hash(model: nn.Module) -> str:

@@ -14,8 +14,8 @@ from alu.stats import Estimate, mean_difference
 
 CHECK, CONFIDENCE = "check", "confidence"
 METHODS = (CHECK, CONFIDENCE)
-VERSIONS = {CHECK: 1, CONFIDENCE: 2}
-"""Confidence is attacked hard wherever the classifier alone falls."""
+VERSIONS = {CHECK: 2, CONFIDENCE: 2}
+"""2: min-max joins, and confidence is attacked hard wherever the classifier alone falls."""
 BASE, OTHER = robust_base.PINNED, "cifar10-fat"
 """The base of the bundled check; and the best of the other robust classifiers on validation images."""
 RADII = (1, 2, 3, 4)
@@ -164,6 +164,8 @@ def attacks(bench: Workbench, key: Key, *, hard: bool) -> Iterator[tuple[str, Ca
     aimed: dict[str, Any] = {**same, "steps": steps, "targets": targets}
     yield "APGD on f", OnAnother(network, APGDCE(steps=steps, **same))
     yield "targeted APGD on f", OnAnother(network, APGDT(steps=steps, targets=targets, **same))
+    if key.method == CHECK:
+        yield "min-max", adaptive.MinMax(**aimed)
     yield "confident", adaptive.Confident(**aimed)
     if key.method == CHECK:
         yield "straight-through", adaptive.StraightThrough(**aimed)
@@ -288,7 +290,7 @@ def _beside_confidence(check: Measured, plain: Measured | None) -> list[str]:
 
 SIZES = {
     "drawn": (1_000, 20), "n": (500, 4), "few": (200, 0), "part": (50, 4), "steps": (100, 5), "targets": (9, 2),
-    "few steps": (40, 5), "few targets": (5, 1), "queries": (1_000, 10), "calibration": (1_500, 200),
+    "few steps": (40, 5), "few targets": (3, 1), "queries": (1_000, 10), "calibration": (1_500, 200),
 }  # fmt: skip
 EXPERIMENT = Experiment(
     Key,

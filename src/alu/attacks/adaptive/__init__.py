@@ -7,6 +7,7 @@ from alu.attacks.adaptive.decoy import Decoy
 from alu.attacks.adaptive.denial import Denial
 from alu.attacks.adaptive.direct import Direct
 from alu.attacks.adaptive.match import Match
+from alu.attacks.adaptive.min_max import MinMax
 from alu.attacks.adaptive.pattern import Pattern, case_three
 from alu.attacks.adaptive.query import Query
 from alu.attacks.adaptive.soft import Soft, SoftOutput
@@ -19,7 +20,7 @@ from alu.attacks.adaptive.unrolled_search import UnrolledSearch
 from alu.attacks.adaptive.view import Level, levels, twin
 
 __all__ = [
-    "AdaptiveAttack", "Boost", "Confident", "Decoy", "Denial", "Direct", "Level", "Match", "Pattern", "Query",
-    "Soft", "SoftOutput", "Stall", "Stealth", "StraightThrough", "TargetedAttack", "Trajectory", "Transfer",
+    "AdaptiveAttack", "Boost", "Confident", "Decoy", "Denial", "Direct", "Level", "Match", "MinMax", "Pattern",
+    "Query", "Soft", "SoftOutput", "Stall", "Stealth", "StraightThrough", "TargetedAttack", "Trajectory", "Transfer",
     "UnrolledSearch", "case_three", "levels", "twin",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import alu
 from alu import data
 from alu.rng import generator
 from alu.training.recipes import seeded
@@ -44,6 +45,16 @@ def sample() -> data.Dataset:
 def clean() -> Tensor:
     """300 clean calibration images."""
     return data.sample("calibration").images[:300]
+
+
+@pytest.fixture(scope="session")
+def saved_pca(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled defence with PCA, saved: a real one that is loaded and answers quickly."""
+    defense = alu.load("demo-pca")
+    assert isinstance(defense, alu.Defense)
+    folder = tmp_path_factory.mktemp("saved") / "demo-pca"
+    defense.save(folder)
+    return folder
 
 
 def smooth_images(count: int, shape: tuple[int, int, int] = (3, 8, 8), seed: int = 0) -> Tensor:

@@ -12,34 +12,39 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "AluError": "alu.errors",
+    "Client": "alu.client",
     "Decision": "alu.decision",
     "Defense": "alu.defense",
     "Evidence": "alu.decision",
     "Outcome": "alu.decision",
     "Result": "alu.evaluation.result",
-    "State": "alu.decision",
+    "State": "alu.state",
     "ThreatModel": "alu.threat",
     "evaluate": "alu.evaluation.evaluate",
+    "export": "alu.exporting",
     "fit": "alu.fitting",
     "load": "alu.loading",
     "reproduce": "alu.paper.running",
 }
 __all__ = [
-    "AluError", "Decision", "Defense", "Evidence", "Outcome", "Result", "State", "ThreatModel", "__version__",
-    "attacks", "data", "detectors", "errors", "evaluate", "fit", "load", "models", "purifiers", "report", "reproduce",
-    "training",
+    "AluError", "Client", "Decision", "Defense", "Evidence", "Outcome", "Result", "State", "ThreatModel", "__version__",
+    "attacks", "data", "detectors", "errors", "evaluate", "export", "exported", "fit", "load", "models", "monitor",
+    "purifiers", "report", "reproduce", "training",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from alu import attacks, data, detectors, errors, models, purifiers, report, training
-    from alu.decision import Decision, Evidence, Outcome, State
+    from alu import attacks, data, detectors, errors, exported, models, monitor, purifiers, report, training
+    from alu.client import Client
+    from alu.decision import Decision, Evidence, Outcome
     from alu.defense import Defense
     from alu.errors import AluError
     from alu.evaluation.evaluate import evaluate
     from alu.evaluation.result import Result
+    from alu.exporting import export
     from alu.fitting import fit
     from alu.loading import load
     from alu.paper.running import reproduce
+    from alu.state import State
     from alu.threat import ThreatModel
 
 

@@ -1,13 +1,11 @@
-"""Which parts and images go together: what could not work is refused, in a sentence."""
+"""Which parts go together: what could not work is refused, in a sentence."""
 
 from __future__ import annotations
-
-from torch import Tensor
 
 from alu.decision import Rule
 from alu.detectors.base import Detector
 from alu.detectors.residual import Residual
-from alu.errors import InputError, UsageError
+from alu.errors import UsageError
 from alu.purifiers.base import Purifier
 from alu.purifiers.filters import Identity
 
@@ -51,15 +49,4 @@ def refuse_without_limits(rule: Rule, purifier: Purifier, residual: Residual, sh
             f"Rule {rule.name!r} needs limits for what purification takes away, and this defence has none: "
             f"{type(purifier).__name__} makes features, not images, or the defence was calibrated by an earlier "
             "version. Calibrate it again, or use rule='alu'."
-        )
-
-
-def refuse_other_size(known: tuple[int, ...], images: Tensor) -> None:
-    """Refuse images of another size than the known one: a threshold is valid only for what it was calibrated on."""
-    given = tuple(images.shape[1:])
-    if known and given != known:
-        expected, actual = (" x ".join(map(str, shape)) for shape in (known, given))
-        raise InputError(
-            f"This defence was calibrated on images of {expected} (channels, height, width); these are {actual}. "
-            "Scale the images, or calibrate again on images of this size."
         )

@@ -5,15 +5,16 @@ Each failure is one sentence that says what to do.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from alu.errors import AluError, InputError, UsageError
+from alu.pixels import refuse_odd_images
 
 
 class AluWarning(UserWarning):
@@ -24,18 +25,19 @@ def check_images(images: Tensor, who: str) -> None:
     """Refuse anything but floating-point images [N, C, H, W] in [0, 1]."""
     if not isinstance(images, Tensor):
         raise InputError(f"{who} needs a tensor of images; it was given {type(images).__name__}.")
-    if images.ndim != 4:
-        raise InputError(f"{who} needs images [N, C, H, W]; these have shape {list(images.shape)}.")
-    if not images.is_floating_point():
-        raise InputError(f"{who} needs floating-point images in [0, 1]; these are {images.dtype}. Divide by 255 first.")
-    if images.numel() == 0:
-        return
-    low, high = (float(value) for value in torch.aminmax(images.detach()))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise InputError(f"{who} was given images with NaN or infinite pixels. Remove or repair them first.")
-    if low < -1e-6 or high > 1 + 1e-6:
-        advice = "Divide by 255." if high > 2 and low >= 0 else "Move normalisation into the classifier (Normalize)."
-        raise InputError(f"{who} needs images in [0, 1]; these run from {low:.4g} to {high:.4g}. {advice}")
+
+    def extremes() -> tuple[float, float]:
+        if has_no_values(images):
+            return 0.0, 1.0
+        low, high = torch.aminmax(images.detach())
+        return float(low), float(high)
+
+    refuse_odd_images(who, images.shape, images.is_floating_point(), images.dtype, extremes)
+
+
+def has_no_values(tensor: Tensor) -> bool:
+    """Whether a tensor is one of those that a graph is traced with (`alu.export`): a shape, and nothing to look at."""
+    return isinstance(tensor, FakeTensor)
 
 
 def check_labels(labels: Tensor, count: int, classes: int | None, who: str) -> None:
@@ -107,7 +109,7 @@ def check_logits(logits: object, count: int, who: str) -> Tensor:
             f"{who} must return logits [N, classes] with at least 2 classes for N={count} images; "
             f"it returned shape {list(logits.shape)}."
         )
-    if not bool(torch.isfinite(logits.detach()).all()):
+    if not has_no_values(logits) and not bool(torch.isfinite(logits.detach()).all()):
         raise InputError(f"{who} returned NaN or infinite logits. Check its weights and its normalisation.")
     return logits
 
@@ -167,7 +169,7 @@ def find_device(name: str) -> torch.device:
 def look_like_probabilities(logits: Tensor) -> bool:
     """Whether every row is non-negative and sums to 1, as a softmax's output does and logits practically never do."""
     rows = logits.detach()
-    return bool((rows >= 0).all()) and bool(((rows.sum(1) - 1).abs() < 1e-3).all())
+    return not has_no_values(rows) and bool((rows >= 0).all()) and bool(((rows.sum(1) - 1).abs() < 1e-3).all())
 
 
 def warn(message: str) -> None:

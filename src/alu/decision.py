@@ -1,4 +1,4 @@
-"""From evidence to an answer: Evidence, State, the rules (alu, purified, abstain, graded), Decision, Outcome."""
+"""From evidence to an answer: Evidence, the rules (alu, purified, abstain, graded), Decision, Outcome."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from alu.errors import check_choice
+from alu.state import Rows, State
 
 RuleName = Literal["alu", "purified", "abstain", "graded"]
 
@@ -65,29 +66,6 @@ TENSORS = ("images", "purified", "pre_logits", "post_logits")
 """The fields of `Evidence` that have a row for each image."""
 
 
-class State(IntEnum):
-    """What the tests of a defence say about one image; a later one overrides an earlier one.
-
-    Attacked: flagged. Suspicious: nearly flagged, with a p-value of at most the defence's `suspicious`. Corrupted: what
-    purification took away is too large for an attack of the stated size.
-
-    Examples
-    --------
-    >>> alu.State(int(defense.decide(images).state[0])).word
-    'clean'
-    """
-
-    CLEAN = 0
-    SUSPICIOUS = 1
-    ATTACKED = 2
-    CORRUPTED = 3
-
-    @property
-    def word(self) -> str:
-        """Its name in a sentence."""
-        return self.name.lower()
-
-
 @dataclass(frozen=True)
 class Findings:
     """What the tests say about each image [N]: whether it is flagged, its `State`, and whether it is noisy, that is
@@ -112,7 +90,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(Rows):
     """The deployed answer for each image; `decision[3]` is that for image 3, `decision[:10]` those for the first ten.
 
     Parameters
@@ -145,22 +123,6 @@ class Decision:
     post_logits: Tensor
     purified: Tensor
 
-    def __len__(self) -> int:
-        return len(self.label)
-
-    def __getitem__(self, at: int | slice | Tensor) -> Decision:
-        """The decision on one image, with one value per field, or on several."""
-        return Decision(*(getattr(self, item.name)[at] for item in fields(Decision)))
-
-    def to_dict(self, purified: bool = False) -> dict[str, Any]:
-        """Plain values by name, ready for JSON: NaN becomes None, states become words, and images are left out unless
-        `purified`."""
-        names = [item.name for item in fields(Decision) if purified or item.name != "purified"]
-        plain = {name: _plain(getattr(self, name).tolist()) for name in names}
-        states = plain["state"]
-        plain["state"] = [State(one).word for one in states] if isinstance(states, list) else State(states).word
-        return plain
-
     def outcome(self, labels: Tensor) -> Tensor:
         """CORRECT, WRONG or REJECTED for each image [N], as int64 values of `Outcome`."""
         right = torch.where(self.label == labels.to(self.label.device), Outcome.CORRECT, Outcome.WRONG)
@@ -170,13 +132,6 @@ class Decision:
     def join(parts: Sequence[Decision]) -> Decision:
         """One decision from those of several batches."""
         return Decision(*(torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Decision)))
-
-
-def _plain(value: Any) -> Any:
-    """The same value with None in place of NaN, which JSON does not have."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if value != value else value  # noqa: PLR0124
 
 
 class Outcome(IntEnum):
@@ -210,6 +165,11 @@ class Rule:
     def needs_detector(self) -> bool:
         """Whether decisions depend on the flags."""
         return self.uses_flags or self.rejects
+
+    def decide(self, evidence: Evidence, findings: Findings) -> tuple[Tensor, Tensor]:
+        """The label of each image, and whether it is answered, both [N]."""
+        accepted = ~findings.flagged if self.rejects else torch.ones_like(findings.flagged)
+        return self.logits(evidence, findings).argmax(1), accepted
 
 
 def _alu(evidence: Evidence, findings: Findings) -> Tensor:

@@ -10,12 +10,13 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from alu.assembly import check_suspicious, refuse_misfits, refuse_other_size, refuse_without_limits
+from alu.assembly import check_suspicious, refuse_misfits, refuse_without_limits
 from alu.check import answers, check_images, check_logits, evaluating, full_precision, look_like_probabilities, warn
 from alu.decision import Decision, Evidence, Findings, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
 from alu.detectors.residual import Residual
-from alu.errors import InputError, UsageError, check_choice
+from alu.errors import UsageError, check_choice
+from alu.pixels import refuse_none, refuse_other_size
 from alu.progress import Count
 from alu.purifiers.base import GRAD_MODES, GradMode, Purification, Purifier, Traits, replace
 from alu.purifiers.filters import Identity
@@ -110,7 +111,7 @@ class Defense(nn.Module):
         """
         who = f"The classifier {type(self.classifier).__name__}"
         with full_precision(images):
-            logits = check_logits(answers(self.classifier, images), len(images), who).to(images.device)
+            logits = check_logits(answers(self.classifier, images), images.shape[0], who).to(images.device)
         if not self._warned and look_like_probabilities(logits):
             self._warned = True
             warn(
@@ -132,8 +133,7 @@ class Defense(nn.Module):
         >>> purified = defense.evidence(images).purified
         """
         check_images(images, "Defense")
-        if not len(images):
-            raise InputError(f"Defense was given no image: the batch has shape {list(images.shape)}.")
+        refuse_none(images.shape)
         # Read first: leaving inference mode switches gradients on.
         wants_gradient = torch.is_grad_enabled()
         with evaluating(self, self.classifier), torch.inference_mode(False), full_precision(images):
@@ -157,7 +157,7 @@ class Defense(nn.Module):
         >>> torch.equal(defense(images).argmax(1), defense.decide(images).label)
         True
         """
-        refuse_other_size(self.shape, images)
+        refuse_other_size(self.shape, images.shape)
         answer = self.answer(self.evidence(images))
         if self.grad_mode == "blind" and torch.is_grad_enabled() and images.requires_grad:
             with evaluating(self.classifier):
@@ -174,7 +174,7 @@ class Defense(nn.Module):
         torch.Size([4])
         """
         check_images(images, "Defense")
-        refuse_other_size(self.shape, images)
+        refuse_other_size(self.shape, images.shape)
         starts = range(0, max(1, len(images)), batch_size)
         return Decision.join([self.judge(self.evidence(images[start : start + batch_size])) for start in starts])
 
@@ -187,10 +187,9 @@ class Defense(nn.Module):
         """
         detection = self._detected(evidence)
         findings = self._findings(evidence, detection)
-        accepted = ~detection.flagged if self.rule_.rejects else torch.ones_like(detection.flagged)
         return Decision(
-            self.rule_.logits(evidence, findings).argmax(1), accepted, detection.flagged, detection.score,
-            detection.p_value, findings.state, evidence.pre_logits, evidence.post_logits, evidence.purified,
+            *self.rule_.decide(evidence, findings), detection.flagged, detection.score, detection.p_value,
+            findings.state, evidence.pre_logits, evidence.post_logits, evidence.purified,
         )  # fmt: skip
 
     def answer(self, evidence: Evidence) -> Tensor:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from alu import data, models
@@ -97,8 +98,9 @@ def load(
     Parameters
     ----------
     name : str or Path
-        A folder that `Defense.save` or `alu fit` wrote; a bundled defence such as "cifar10-standard+vae" or "demo"; a
-        bundled classifier; or "module:function", a function of yours that returns a classifier or a `Defense`.
+        A folder that `Defense.save` or `alu fit` wrote; a bundled defence such as "cifar10-standard+vae" or "demo"
+        ("demo@5" makes 5 latent steps and not 20); a bundled classifier; or "module:function", a function of yours
+        that returns a classifier or a `Defense`.
     classifier : callable, optional
         The classifier of a saved defence that was built around one of your own.
     trust : bool
@@ -117,7 +119,7 @@ def load(
         return Defense.load(path, classifier, trust=trust)
     text = str(name)
     defenses = bundled_defenses()
-    if text in defenses:
+    if text.partition("@")[0] in defenses:
         return load_bundled_defense(text, partial(watch, "Calibrating"))
     known = models.names("classifier")
     if ":" not in text and text not in known:
@@ -158,15 +160,23 @@ def bundled_defenses() -> dict[str, tuple[str, str, str]]:
 
 
 def load_bundled_defense(name: str, watch: Count | None = None) -> Defense:
-    """The bundled defence of this name, calibrated on all bundled calibration images."""
-    classifier, purifier, reading = bundled_defenses()[name]
+    """The bundled defence of this name, calibrated on all bundled calibration images; "@" and a number set its
+    purifier, as in `load_purifier`: "demo@5" makes 5 latent steps."""
+    base, at, setting = name.partition("@")
+    classifier, purifier, reading = bundled_defenses()[base]
+    if at and (reading == CHECK or not setting.isdecimal()):
+        raise UsageError(
+            f"{name!r} is not a defence: after @ stands a whole number, the steps or directions of its purifier, as in "
+            "demo@5; a defence that checks has none."
+        )
+    calibration = data.sample("calibration")
     if reading == CHECK:  # it needs no calibration
         defense = Defense(models.load(classifier), detector=Neighbourhood(), rule="abstain")
-        defense.classes = models.card(classifier).classes
+        defense.classes, defense.shape_ = models.card(classifier).classes, torch.tensor(calibration.shape)
         return defense
     rule, reference = READINGS[reading]
-    defense = Defense(models.load(classifier), load_purifier(f"cifar10-{purifier}"), LogitShift(), rule, reference)
-    calibration = data.sample("calibration")
+    ready = load_purifier(f"cifar10-{purifier}{at}{setting}")
+    defense = Defense(models.load(classifier), ready, LogitShift(), rule, reference)
     defense.calibrate(calibration.images, watch=watch)
     defense.classes = calibration.classes
     return defense

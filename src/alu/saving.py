@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from alu.detectors import Detector
 from alu.errors import AluError, StorageError, UntrustedError, UsageError
+from alu.exported import is_export
 from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
 from alu.parts import call_factory, refuse_lost
@@ -28,7 +29,7 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
     refuse_lost(defense)
     facts = {
         "format": FORMAT,
-        "classifier": _classifier_record(defense.classifier, factory),
+        "classifier": classifier_record(defense.classifier, factory),
         "purifier": defense.purifier.description(),
         "detector": defense.detector.description() if defense.detector is not None else None,
         "rule": defense.rule,
@@ -60,6 +61,8 @@ def read(
 ) -> tuple[dict[str, Any], dict[str, Tensor], tuple[int, ...], tuple[str, ...]]:
     """The arguments of the saved defence, the limits of its second test, the shape it was calibrated on, and its
     classes; a classifier that differs from the calibrated one is refused."""
+    if is_export(path):
+        raise UsageError(f"{path} is an exported defence, which answers without torch: alu.exported.load reads it.")
     if not is_defense(path):
         raise StorageError(f"{path} is not a saved defence: it has no defense.json. `alu fit` writes one.")
     facts = read_checked(path / "defense.json", READABLE, ADVICE)
@@ -91,7 +94,8 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _classifier_record(classifier: Any, factory: str | None) -> dict[str, Any]:
+def classifier_record(classifier: Any, factory: str | None = None) -> dict[str, Any]:
+    """Which classifier it is, and the hash of its weights, as plain values."""
     name = bundled_name(classifier)
     if name is not None:
         return {"kind": "bundled", "name": name}

@@ -184,9 +184,9 @@ def _holder(lock: Path) -> str:
     return "another alu"  # it has not written its number yet
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON (two-space indent, keys in the order given)."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    """Write JSON (two-space indent, keys in the order given); without indent on one line, which is much faster."""
+    text = json.dumps(value, indent=indent, allow_nan=False) + "\n"
     with replacing(path) as temporary:
         temporary.write_text(text)
 
@@ -209,9 +209,9 @@ def checksum(plain: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_checked(path: Path, plain: dict[str, Any]) -> None:
+def write_checked(path: Path, plain: dict[str, Any], indent: int | None = 2) -> None:
     """Write plain values as JSON with their checksum, so that an edited or damaged file is noticed."""
-    write_json(path, {**plain, "checksum": checksum(plain)})
+    write_json(path, {**plain, "checksum": checksum(plain)}, indent)
 
 
 def read_checked(path: Path, what: str, advice: str) -> dict[str, Any]:

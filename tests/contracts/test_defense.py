@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from alu import Defense, Outcome
 from alu.attacks import PGD
 from alu.check import AluWarning
-from alu.decision import RULES, Evidence, State
+from alu.decision import RULES, Evidence
 from alu.defense import batched_logits
 from alu.detectors import LogitShift
 from alu.errors import InputError, NotFittedError, StorageError, UntrustedError, UsageError
 from alu.models import resnet18
 from alu.purifiers import AntiAdversary, Blur, Identity, LatentVAE
+from alu.state import State
 from alu.training.recipes import seeded
 from tests.contracts.parts import DETECTORS, PURIFIERS, LinearClassifier, images_like, small_vae
 

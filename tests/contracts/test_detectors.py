@@ -122,7 +122,7 @@ def test_flags_follow_the_one_threshold_rule(name: str, monkeypatch: pytest.Monk
     detector, clean = DETECTORS[name](), evidence(400)
     detector.calibrate(clean)
     before = int(detector.test(clean).flagged.sum())
-    monkeypatch.setattr("alu.detectors.base.conformal_rank", lambda n, false_alarm: n // 2)
+    monkeypatch.setattr("alu.conformal.conformal_rank", lambda n, false_alarm: n // 2)
     after = detector.test(clean)
     assert int(after.flagged.sum()) > before + 50, "whoever changes the rule changes the flags"
     above = after.score.to(torch.float64) > detector.thresholds(clean)

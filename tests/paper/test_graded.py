@@ -14,7 +14,7 @@ def test_every_harmless_change_is_measured_under_its_own_name() -> None:
 
 
 def test_states_are_named_in_the_order_of_their_numbers() -> None:
-    from alu.decision import State
+    from alu.state import State
 
     assert tuple(state.word for state in State) == STATES
 

@@ -13,10 +13,10 @@ from alu.attacks import AutoAttack, CWLinf, adaptive
 from alu.attacks.adaptive import Soft
 from alu.attacks.adaptive.soft import OnSoft, SoftOutput, standard
 from alu.attacks.adaptive.view import Level
-from alu.decision import State
 from alu.detectors import LogitShift
 from alu.evaluation.harmless import gaussian_noise
 from alu.rng import generator
+from alu.state import State
 from tests.toys import CLASSES, Nudged, Toy, attacks_tried, toy_data, toy_defense, toy_images
 
 

@@ -16,11 +16,11 @@ from alu.attacks.adaptive.soft import SoftOutput, standard
 from alu.attacks.adaptive.stealth import SPARE, FoolAndHide, on_manifold, without
 from alu.attacks.adaptive.view import Level, View
 from alu.attacks.goals import margin
-from alu.decision import State
 from alu.detectors import LogitShift
 from alu.evaluation.harmless import gaussian_noise
 from alu.purifiers import Blur
 from alu.rng import generator
+from alu.state import State
 from alu.threat import ThreatModel
 from tests.toys import Toy, above_threshold, slope, toy_data, toy_defense, toy_images, toy_vae
 

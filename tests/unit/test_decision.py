@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from alu import Defense
-from alu.decision import Evidence, Findings, State, find_rule
+from alu.decision import Evidence, Findings, find_rule
 from alu.detectors import LogitShift
 from alu.errors import UsageError
 from alu.purifiers import Blur
+from alu.state import State
 from alu.storage import read_json, write_checked
 from tests.toys import Toy, toy_defense, toy_images
 

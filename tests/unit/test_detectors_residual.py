@@ -9,13 +9,15 @@ import torch
 from torch import Tensor
 
 from alu import Defense
-from alu.decision import Evidence, State
+from alu.conformal import RATE
+from alu.decision import Evidence
 from alu.detectors import LogitShift
-from alu.detectors.residual import RATE, Residual, diagonal
+from alu.detectors.residual import Residual, diagonal
 from alu.errors import UsageError
 from alu.evaluation.harmless import gaussian_noise, salt_and_pepper
 from alu.purifiers import PCA, Blur
 from alu.rng import generator
+from alu.state import State
 from tests.contracts.parts import LinearClassifier, images_like
 from tests.toys import Toy, toy_asymmetric, toy_defense, toy_images
 

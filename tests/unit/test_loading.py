@@ -47,6 +47,23 @@ def test_other_names_mean_nothing(name: str) -> None:
         alu.load(name)
 
 
+def test_a_number_after_the_name_sets_the_purifier() -> None:
+    defense = alu.load("demo-pca@20")
+    assert isinstance(defense, alu.Defense)
+    assert defense.purifier.components_.shape[0] == 20
+    images = alu.data.sample("test").images[:20]
+    assert not torch.equal(defense.decide(images).score, alu.load("demo-pca").decide(images).score)
+    for name in ("demo@five", "demo@", "demo@-1", "cifar10-at+check@5"):
+        with pytest.raises(UsageError, match="after @ stands a whole number"):
+            alu.load(name)
+
+
+def test_a_bundled_check_knows_the_size_of_its_images() -> None:
+    defense = alu.load("cifar10-at+check")
+    assert isinstance(defense, alu.Defense)
+    assert defense.shape == (3, 32, 32)
+
+
 def test_load_finds_defences_classifiers_folders_and_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(alu.load("cifar10-standard"), type(models.load("cifar10-standard")))
     defense = alu.load("demo-pca")

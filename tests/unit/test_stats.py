@@ -11,7 +11,7 @@ import torch
 from scipy.stats import binomtest
 
 from alu import stats
-from alu.detectors.base import threshold_among as of_tensors
+from alu.conformal import numbers, threshold_among
 from alu.stats import (
     Share,
     bootstrap,
@@ -81,7 +81,7 @@ def test_p_values_above_the_threshold_are_at_most_the_rate(n: int, rate: float) 
     for score in (threshold, threshold + 1):
         p_value = (1 + sum(other >= score for other in clean)) / (n + 1)
         assert (score > threshold) == (p_value <= rate + 1e-9)
-    assert of_tensors(torch.tensor(clean), rate) == threshold, "detectors and pages have one threshold"
+    assert threshold_among(numbers(clean), rate) == threshold, "detectors and pages have one threshold"
 
 
 def test_too_few_clean_scores_have_no_threshold() -> None:

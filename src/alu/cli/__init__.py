@@ -17,10 +17,12 @@ from alu.cli.certify import certify
 from alu.cli.data import data
 from alu.cli.demo import demo
 from alu.cli.evaluate import evaluate, merge, report
+from alu.cli.export import export
 from alu.cli.fit import fit
 from alu.cli.predict import predict
 from alu.cli.reproduce import reproduce
 from alu.cli.running import HELD, heed_sigterm
+from alu.cli.serve import serve
 from alu.cli.train import train
 from alu.errors import AluError
 
@@ -39,6 +41,8 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (train, "Train a classifier, a VAE or a denoiser by a recipe."),
     (fit, "Build a defence around your own classifier."),
     (predict, "For each picture: label, flag, p-value."),
+    (export, "Write a defence as ONNX graphs that need no torch."),
+    (serve, "Answer pictures over HTTP, with limits, metrics and a monitor."),
     (attack, "Write adversarial images to files."),
     (evaluate, "Attack a defence or any model, and judge it."),
     (certify, "Prove how far the answers of a classifier hold under noise."),

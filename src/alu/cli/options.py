@@ -118,7 +118,7 @@ class Crops:
 
     def add(self, file: Path, size: tuple[int, int]) -> None:
         """Look at one more picture, scaled to cover (height, width)."""
-        from alu.data.pictures import opened, upright_size
+        from alu.decoding import opened, upright_size
 
         with opened(file, str(file)) as picture:
             width, height = upright_size(picture)

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from alu.defense import Defense
+    from alu.exported import Exported
 
 
 def predict(
-    defense: Annotated[Path, typer.Argument(help="A defence saved by alu fit.")],
+    defense: Annotated[Path, typer.Argument(help="A defence saved by alu fit, or written by alu export.")],
     pictures: Annotated[list[Path], typer.Argument(help="Picture files, or folders of them.")],
     format: Annotated[str, typer.Option(help="table, jsonl or csv.")] = "table",
     out: Annotated[Path | None, typer.Option(help="Write the answers to this file and not to the screen.")] = None,
@@ -68,8 +69,9 @@ def predict(
 
 
 def _answer_all(
-    defense: Defense, rows: list[Row], tally: Tally, format: str, file: AnswerFile | None, resize: bool, batch_size: int
-) -> None:
+    defense: Defense | Exported, rows: list[Row], tally: Tally, format: str, file: AnswerFile | None, resize: bool,
+    batch_size: int,
+) -> None:  # fmt: skip
     """Answer the rows that are not in the tally yet, a portion at a time."""
     from alu.progress import at_once
     from alu.training.interrupts import deferred
@@ -122,7 +124,8 @@ def _facts(defense: Path, classifier: str | None, resize: bool, rows: list[Row])
         path = Path(row["file"])
         seen = (path.stat().st_size, path.stat().st_mtime_ns) if path.is_file() else ()
         files.update(f"{row['file']!r} {seen}\n".encode())
-    parts = [sha256(defense / name) for name in ("defense.json", "weights.safetensors")]
+    known = ("defense.json", "weights.safetensors", "exported.json", "calibration.json")
+    parts = [sha256(defense / name) for name in known if (defense / name).is_file()]
     same = {"defence": parts, "classifier": classifier, "--resize": resize, "list of pictures": files.hexdigest()}
     return {**same, "set of columns": list(COLUMNS)}
 
@@ -145,18 +148,23 @@ def _rows_for(pictures: list[Path]) -> list[Row]:
     return list(rows.values())
 
 
-def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Defense:
+def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Defense | Exported:
+    from alu import exported
     from alu.defense import Defense
     from alu.parts import call_factory
 
     where = checked_device(device)
+    if exported.is_export(path):
+        if classifier is not None or where.type != "cpu":
+            raise UsageError(f"{path} is an export: its classifier is in it, and it runs on the CPU.")
+        return exported.load(path)
     ready = Defense.load(path, call_factory(classifier) if classifier else None, trust=trust).to(where)
     if not ready.shape:
         raise UsageError(f"{path} has not been calibrated, so it does not know its images' size. Run alu fit.")
     return ready
 
 
-def _answer(defense: Defense, rows: list[Row], crops: Crops | None) -> None:
+def _answer(defense: Defense | Exported, rows: list[Row], crops: Crops | None) -> None:
     """Fill the rows in: an answer, or why there is none. With `crops`, pictures of another size are scaled."""
     import torch
 
@@ -174,8 +182,7 @@ def _answer(defense: Defense, rows: list[Row], crops: Crops | None) -> None:
             row["error"] = str(error)
     if not images:
         return
-    device = next(defense.parameters()).device
-    decision = defense.decide(as_images(torch.stack(images)).to(device), len(images)).to_dict()
+    decision = _decided(defense, as_images(torch.stack(images)))
     for index, row in enumerate(good):
         for name in ("label", "accepted", "flagged", "state", "score", "p_value"):
             value = decision[name][index]
@@ -184,19 +191,27 @@ def _answer(defense: Defense, rows: list[Row], crops: Crops | None) -> None:
         row["class"] = defense.classes[label] if label < len(defense.classes) else str(label)
 
 
-def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
-    from alu.data import read_picture
+def _decided(defense: Defense | Exported, images: Tensor) -> dict[str, Any]:
+    from alu.exported import Exported
 
-    channels, height, width = shape
-    picture = read_picture(file, None if crops is None else (height, width), channels)
-    if tuple(picture.shape) != tuple(shape):
-        raise DataError(
-            f"{file} is {picture.shape[2]} x {picture.shape[1]} pixels; this defence reads {width} x {height}. Add "
-            "--resize to scale it."
-        )
+    if isinstance(defense, Exported):
+        return defense.decide(images.numpy(), len(images)).to_dict()
+    device = next(defense.parameters()).device
+    return defense.decide(images.to(device), len(images)).to_dict()
+
+
+def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
+    import torch
+
+    from alu.decoding import fitted
+    from alu.storage import explained
+
+    with explained(file, "read"):
+        content = file.read_bytes()
+    picture = fitted(content, str(file), shape, crops is not None, "Add --resize to scale it.")
     if crops is not None:
-        crops.add(file, (height, width))
-    return picture
+        crops.add(file, (shape[1], shape[2]))
+    return torch.from_numpy(picture)
 
 
 def _print_table(rows: list[Row]) -> None:

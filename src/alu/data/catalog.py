@@ -11,9 +11,9 @@ from alu.data.cifar import FILES100, SAMPLE, SAMPLE_SPLITS, cifar10, cifar100, f
 from alu.data.dataset import Dataset
 from alu.data.fashion_mnist import fashion_mnist, find_fashion_mnist
 from alu.data.own import folder, npz
-from alu.data.pictures import Size
 from alu.data.splits import SPLITS
 from alu.data.tiny_imagenet import TINY_IMAGENET, tiny_imagenet
+from alu.decoding import Size
 from alu.errors import AluError, DataError, UsageError, nearest
 from alu.storage import explained
 

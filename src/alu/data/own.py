@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from alu.data.dataset import Dataset, checked_labels, checked_pixels
-from alu.data.pictures import Size, channels_of, checked_size, decode_all, find_pictures, opened, upright_size
+from alu.data.pictures import decode_all, find_pictures
 from alu.data.splits import drawn, own_part
+from alu.decoding import Size, channels_of, checked_size, opened, upright_size
 from alu.errors import AluError, DataError, InputError, UntrustedError
 from alu.storage import explained
 

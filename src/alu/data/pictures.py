@@ -1,22 +1,19 @@
-"""Picture files -> uint8 tensors, decoded safely; a file that is no picture gives an error of one sentence."""
+"""Picture files -> uint8 tensors: one, all of a folder, and back."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
+from alu import decoding
 from alu.data.cache import cache_folder
-from alu.errors import AluError, DataError, UsageError
+from alu.decoding import Size
+from alu.errors import DataError
 from alu.storage import explained, replacing
 
 # fmt: off
@@ -25,21 +22,10 @@ EXTENSIONS = frozenset({
     ".pgm", ".png", ".pnm", ".ppm", ".qoi", ".sgi", ".tga", ".tif", ".tiff", ".webp",
 })
 # fmt: on
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-TURNS = {  # EXIF's orientations but 1, and what turns each upright
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 IN_MEMORY = 2**31
 """Bytes of pixels that are kept in memory; more of them go to the cache folder."""
 DECODING = 2
 """Goes up when a picture's pixels are read in another way than before, so that no older copy is used."""
-Size = int | tuple[int, int] | None
 
 
 def read_picture(path: str | Path, size: Size = None, channels: int | None = None) -> Tensor:
@@ -57,20 +43,7 @@ def read_picture(path: str | Path, size: Size = None, channels: int | None = Non
 
 def decode(content: bytes, who: str, size: Size = None, channels: int | None = None) -> Tensor:
     """The same for a picture's bytes; `who` names it in an error."""
-    shape = checked_size(size)
-    if channels is not None and channels not in MODES:
-        raise UsageError(f"channels={channels}: a picture has 1 (gray), 3 (RGB) or 4 (RGBA) channels.")
-    with opened(content, who) as picture:
-        mode = MODES[channels or channels_of(picture)]
-        picture.load()  # before orientation is asked for: Pillow turns a TIFF by itself here
-        ready = _to_mode(picture, mode)
-        orientation = orientation_of(picture)
-        if orientation in TURNS:
-            ready = ready.transpose(TURNS[orientation])
-        if shape is not None and ready.size != shape[::-1]:
-            ready = ImageOps.fit(ready, shape[::-1], Image.Resampling.BICUBIC)
-        pixels = np.array(ready, dtype=np.uint8)
-    return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1).copy())
+    return torch.from_numpy(decoding.decode(content, who, size, channels))
 
 
 def decode_all(files: Sequence[Path], shape: tuple[int, int], channels: int) -> Tensor:
@@ -107,59 +80,6 @@ def as_picture(image: Tensor) -> Image.Image:
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
-@contextmanager
-def opened(content: bytes | Path, who: str) -> Iterator[Image.Image]:
-    """An open picture whose header was read; every way in which it can be broken becomes a DataError."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's remarks on metadata that do not touch the pixels
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content, formats=_formats()) as it:
-                yield it
-    except AluError:
-        raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise DataError(
-            f"{who} has more than {Image.MAX_IMAGE_PIXELS} pixels, far more than any image here needs, "
-            "and was not decoded. Remove it or make it smaller."
-        ) from error
-    except Exception as error:  # each of Pillow's formats fails in its own way on a damaged file
-        reason: object = error
-        if isinstance(error, UnidentifiedImageError):
-            empty = not content if isinstance(content, bytes) else content.stat().st_size == 0
-            reason = "the file is empty" if empty else "its content is no known picture format"
-        raise DataError(f"{who} cannot be read as a picture ({reason}). Remove it or replace it.") from error
-
-
-def channels_of(picture: Image.Image) -> int:
-    """How many channels keep everything that an open picture shows: 1, 3 or 4."""
-    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
-        return 4
-    if picture.mode in ("1", "L") or picture.mode.startswith("I"):
-        return 1
-    return 3
-
-
-def orientation_of(picture: Image.Image) -> int:
-    """EXIF's orientation of an open picture, 1 to 8; 1, as stored, where there is none that makes sense."""
-    try:
-        orientation = picture.getexif().get(ExifTags.Base.Orientation)
-        return int(orientation) if orientation in TURNS else 1
-    except Exception:  # a broken EXIF block fails in many ways, and says nothing against the pixels
-        return 1
-
-
-def upright_size(picture: Image.Image) -> tuple[int, int]:
-    """Width and height of an open picture when it is upright."""
-    width, height = picture.size
-    if width == height:
-        return width, height
-    if picture.format == "TIFF":
-        picture.load()  # which turns it; before that, its size may or may not be the turned one
-        width, height = picture.size
-    return (height, width) if orientation_of(picture) >= 5 else (width, height)
-
-
 def find_pictures(paths: Iterable[str | Path] | str | Path) -> list[Path]:
     """The files named, and all pictures in the folders named and below, each folder's sorted by name.
 
@@ -177,34 +97,6 @@ def find_pictures(paths: Iterable[str | Path] | str | Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def checked_size(size: Size) -> tuple[int, int] | None:
-    """Height and width, both at least 1, or None."""
-    if size is None:
-        return None
-    shape = tuple(size) if isinstance(size, tuple | list) else (size, size)
-    if len(shape) != 2 or not all(type(side) is int and 1 <= side <= 4096 for side in shape):
-        raise UsageError(f"size={size!r}: expected (height, width) or one number for both, from 1 to 4096.")
-    return shape[0], shape[1]
-
-
 def _is_picture(file: Path, root: Path) -> bool:
     hidden = any(part.startswith(".") for part in file.relative_to(root).parts)
     return file.suffix.lower() in EXTENSIONS and not hidden and file.is_file()
-
-
-def _to_mode(picture: Image.Image, mode: str) -> Image.Image:
-    if picture.mode.startswith("I"):
-        # Pillow cuts 16-bit gray off at 255 instead of scaling it.
-        wide = np.asarray(picture, dtype=np.int64)
-        if wide.min() < 0 or wide.max() > 65535:
-            raise ValueError("pictures with 32 bits for a pixel have no agreed range; save it with 8 or 16 bits")
-        picture = Image.fromarray(((wide + 128) // 257).astype(np.uint8))
-    elif picture.mode == "F":
-        raise ValueError("floating-point pictures have no agreed range; save it with 8 bits")
-    return picture if picture.mode == mode else picture.convert(mode)
-
-
-@cache
-def _formats() -> tuple[str, ...]:
-    Image.init()
-    return tuple(name for name in Image.ID if name != "EPS")  # EPS would start Ghostscript, which runs programs

@@ -10,22 +10,12 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from alu import conformal
+from alu.conformal import Calibration, Groups, Numbers
 from alu.decision import Evidence
-from alu.errors import InputError, NotFittedError, UsageError
+from alu.errors import NotFittedError, UsageError
 from alu.parts import Part
 from alu.purifiers.base import Traits
-from alu.stats import conformal_rank, fewest_clean
-
-
-def conformal_p_values(scores: Tensor, clean: Tensor) -> Tensor:
-    """p = (1 + #{clean scores >= score}) / (n + 1) for each score; `clean` is sorted ascending."""
-    below = torch.searchsorted(clean, scores.contiguous())
-    return (1 + len(clean) - below).to(torch.float64) / (len(clean) + 1)
-
-
-def threshold_among(clean: Tensor, false_alarm: float) -> Tensor:
-    """The largest score that is not flagged: p <= false_alarm exactly for scores above it. `clean` is sorted."""
-    return clean[max(0, conformal_rank(len(clean), false_alarm))]
 
 
 @dataclass(frozen=True)
@@ -81,46 +71,59 @@ class Detector(Part, nn.Module, ABC):
         """Suspicion scores [N], differentiable where the evidence is; higher is worse."""
 
     @property
+    def fixed(self) -> float | None:
+        """The threshold of a detector that needs no clean images for it; None where it follows from `false_alarm`."""
+        return None
+
+    def groups(self, evidence: Evidence) -> Tensor | None:
+        """Which group each image is compared with, where clean images fall into several [N]; None for all of them."""
+        return None
+
+    @property
     def calibrated(self) -> bool:
-        """Whether `calibrate` has been called."""
-        return self.scores_.numel() > 0
+        """Whether there is a threshold: a fixed one, or that of `calibrate`."""
+        return self.fixed is not None or self.scores_.numel() > 0
+
+    @property
+    def calibration_(self) -> Calibration:
+        """What p-values, thresholds and flags follow from; without torch, so that an exported defence shares it."""
+        self.require_calibration()
+        return Calibration(self.scores_.numpy(), self.false_alarm, fixed=self.fixed)
 
     @property
     def threshold_(self) -> Tensor:
-        """The largest score that is not flagged."""
-        self.require_calibration()
-        return threshold_among(self.scores_, self.false_alarm)
+        """The largest score that is not flagged, compared with all clean images."""
+        return torch.from_numpy(self.calibration_.thresholds(1))[0]
 
     def thresholds(self, evidence: Evidence, rate: float | None = None) -> Tensor:
         """The threshold that holds for each image [N]; with `rate`, that of this rate in place of `false_alarm`, which
         it must not be below."""
-        if rate is None:
-            return self.threshold_.expand(len(evidence))
-        self.require_calibration()
-        return threshold_among(self.scores_, rate).expand(len(evidence))
+        return torch.from_numpy(self.calibration_.thresholds(len(evidence), self._groups(evidence), rate))
 
     def calibrate(self, evidence: Evidence) -> None:
         """Store the scores of clean images that were not used for training or for choosing settings."""
         self.refuse_too_few(len(evidence), "")
-        scores = self.score(evidence).detach().to("cpu", torch.float64)
-        if not bool(torch.isfinite(scores).all()):
-            raise InputError(
-                f"{type(self).__name__} gave NaN or infinite scores on the calibration images. Check its `score`."
-            )
-        self.scores_ = scores.sort().values
+        self.scores_ = torch.from_numpy(self._calibration_on(evidence).scores)
 
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
         """Conformal p-values, (1 + #{clean scores >= score}) / (n + 1) [N], in float64."""
-        self.require_calibration()
-        return conformal_p_values(scores.detach().to("cpu", torch.float64), self.scores_).to(scores.device)
+        values = self.calibration_.p_values(_plain(scores), self._groups(evidence))
+        return torch.from_numpy(values).to(scores.device)
 
     def test(self, evidence: Evidence) -> Detection:
         """Score, p-value and flag of each image, each computed once."""
         score = self.score(evidence)
         p_value = self.p_values(evidence, score)
-        # A score that is not a number is not below any threshold: such an image is flagged.
-        accepted = score.detach().to("cpu", torch.float64) <= self.thresholds(evidence)
-        return Detection(score, p_value, ~accepted.to(score.device))
+        flagged = self.calibration_.flags(_plain(score), self._groups(evidence))
+        return Detection(score, p_value, torch.from_numpy(flagged).to(score.device))
+
+    def _calibration_on(self, evidence: Evidence) -> Calibration:
+        scores = _plain(self.score(evidence))
+        return Calibration.of(scores, self.false_alarm, self._groups(evidence), self.fixed, type(self).__name__)
+
+    def _groups(self, evidence: Evidence) -> Groups | None:
+        groups = self.groups(evidence)
+        return None if groups is None else groups.detach().cpu().numpy()
 
     def require_calibration(self) -> None:
         """Raise an error that says what to do if there is no threshold yet."""
@@ -131,12 +134,8 @@ class Detector(Part, nn.Module, ABC):
 
     def refuse_too_few(self, count: int, where: str) -> None:
         """Raise an error if the clean images are so few that nothing could ever be flagged."""
-        least = fewest_clean(self.false_alarm)
-        if count < least:
-            raise InputError(
-                f"{type(self).__name__} needs at least {least} clean images{where} for a false-alarm rate of "
-                f"{100 * self.false_alarm:g} %; it was given {count}. Give more images or allow more false alarms."
-            )
+        if self.fixed is None:
+            conformal.refuse_too_few(count, self.false_alarm, type(self).__name__, where)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert the module; the fitted buffers stay in float64 on the CPU, where scores are compared."""
@@ -152,3 +151,8 @@ class Detector(Part, nn.Module, ABC):
             if prefix + name in state_dict:
                 setattr(self, name, torch.empty_like(state_dict[prefix + name], device="cpu"))
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _plain(scores: Tensor) -> Numbers:
+    """Scores in the precision that they are compared in, without torch."""
+    return conformal.numbers(scores.detach().cpu())

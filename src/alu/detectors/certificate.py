@@ -53,14 +53,9 @@ class Certificate(Detector):
         return Traits(stochastic=True, detector=True)
 
     @property
-    def calibrated(self) -> bool:
-        """Always: the radius is the threshold."""
-        return True
-
-    @property
-    def threshold_(self) -> Tensor:
+    def fixed(self) -> float:
         """Minus the radius that must be proven."""
-        return torch.tensor(-self.radius + ROUNDING, dtype=torch.float64)
+        return -self.radius + ROUNDING
 
     def score(self, evidence: Evidence) -> Tensor:
         """Minus the radius that was proven for the answer [N]; 0 where none was."""
@@ -79,6 +74,3 @@ class Certificate(Detector):
     def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
         """NaN: a certificate has an error probability of its own, `alpha`."""
         return torch.full((len(scores),), math.nan, dtype=torch.float64, device=scores.device)
-
-    def refuse_too_few(self, count: int, where: str) -> None:
-        """Any number of clean images will do."""

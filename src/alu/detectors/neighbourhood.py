@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,14 +70,9 @@ class Neighbourhood(Detector):
         return Traits(stochastic=self.restarts > 1, detector=True, search=True)
 
     @property
-    def calibrated(self) -> bool:
-        """Always: the threshold is 0."""
-        return True
-
-    @property
-    def threshold_(self) -> Tensor:
+    def fixed(self) -> float:
         """0: the margin at which another class takes over."""
-        return torch.zeros((), dtype=torch.float64)
+        return 0.0
 
     def score(self, evidence: Evidence) -> Tensor:
         """The margin of another class at the worst neighbour found [N]; above 0 where the answer changes.
@@ -94,15 +90,6 @@ class Neighbourhood(Detector):
         offset = worst - evidence.purified.detach()
         return replace(lead(_logits(classifier, evidence.purified + offset), own), highest)
 
-    def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
-        """The share of clean images whose neighbours come as close to another answer; NaN without clean images."""
-        if not self.scores_.numel():
-            return torch.full((len(scores),), math.nan, dtype=torch.float64, device=scores.device)
-        return super().p_values(evidence, scores)
-
-    def refuse_too_few(self, count: int, where: str) -> None:
-        """Any number of clean images will do."""
-
     def find(self, evidence: Evidence, labels: Tensor, *, stop: bool = True) -> Tensor:
         """For each image the neighbour with the highest margin over its label that the search meets."""
         return self.search(evidence, labels, stop=stop)[0]
@@ -118,34 +105,55 @@ class Neighbourhood(Detector):
         """
         classifier, images = evidence.classifier, evidence.purified.detach()
         assert classifier is not None
-        best, highest = images.clone(), torch.full((len(images),), -math.inf, device=images.device)
-        with torch.inference_mode(False), torch.enable_grad(), evaluating(classifier):
+        with torch.inference_mode(False), torch.no_grad(), evaluating(classifier):
             images, labels = images.clone(), labels.clone()
-            for start, target in self._searches(images, evidence.post_logits.detach(), labels):
+            best, highest = self.nothing_found(images)
+            for start, target in self.searches(images, evidence.post_logits.detach(), labels):
                 left = ((highest <= 0) | torch.tensor(not stop)).nonzero().flatten()
                 at = start[left]
-                for step in range(self.steps + 1):
+                for size in (*self.sizes, None):
                     if not len(left):
                         break
-                    last = step == self.steps
-                    at = at.detach().requires_grad_(not last)
-                    logits = _logits(classifier, at)
-                    ahead = lead(logits.detach(), labels[left]).to(highest)
-                    better = ahead > highest[left]
-                    best[left[better]], highest[left[better]] = at.detach()[better], ahead[better]
-                    gradient = None
-                    if not last:
-                        gradient = self._ascent(logits, at, labels[left], None if target is None else target[left])
-                    if visit is not None:
-                        visit(at.detach(), ahead, gradient if target is None else None)
-                    if gradient is None:
-                        break
-                    stays = ahead <= 0 if stop else torch.ones_like(better)
-                    moved = at.detach() + self._size(step) * gradient.sign()
-                    left, at = left[stays], self._near(moved[stays], images[left][stays])
+                    goal = None if target is None else target[left]
+                    found = at, best[left], highest[left]
+                    at, best[left], highest[left] = self.climb(
+                        classifier, images[left], labels[left], goal, found, size, visit
+                    )
+                    if stop:
+                        stays = highest[left] <= 0
+                        left, at = left[stays], at[stays]
         return best, highest
 
-    def _searches(self, images: Tensor, logits: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor | None]]:
+    @staticmethod
+    def nothing_found(images: Tensor) -> tuple[Tensor, Tensor]:
+        """The best neighbour so far, and its margin [N], before any search."""
+        return images.clone(), images.new_full((images.shape[0],), -math.inf)
+
+    def climb(
+        self, classifier: Callable[[Tensor], Any], images: Tensor, labels: Tensor, target: Tensor | None,
+        found: tuple[Tensor, Tensor, Tensor], size: float | Tensor | None, visit: Visit | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+        """One step of a search: look at a neighbour, keep it if it is the best so far, and go `size` further uphill.
+
+        `found` is the neighbour, the best so far and its margin; so is what is returned. Without `size` it stays.
+        """
+        at, best, highest = found
+        at = at.detach().requires_grad_(size is not None)
+        with torch.enable_grad():
+            logits = _logits(classifier, at)
+            gradient = None if size is None else self._ascent(logits, at, labels, target)
+        at = at.detach()
+        ahead = lead(logits.detach(), labels).to(highest)
+        if visit is not None:
+            visit(at, ahead, gradient if target is None else None)
+        better = ahead > highest
+        best = torch.where(better.view(-1, 1, 1, 1), at, best)
+        highest = torch.where(better, ahead, highest)
+        if gradient is not None and size is not None:
+            at = self._near(at + size * gradient.sign(), images)
+        return at, best, highest
+
+    def searches(self, images: Tensor, logits: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Where each search starts, and the class that it climbs towards; None for whichever is nearest."""
         others = logits.scatter(1, labels[:, None], -math.inf).argsort(1, descending=True)
         for restart in range(self.restarts):
@@ -158,9 +166,10 @@ class Neighbourhood(Detector):
             if not self.targets:
                 yield start, None
 
-    def _size(self, step: int) -> float:
-        """The first step goes to the edge, where most other answers are; the next ones become shorter and shorter."""
-        return self.radius if step == 0 else self.radius * (1 - step / self.steps)
+    @property
+    def sizes(self) -> list[float]:
+        """Of each step: the first goes to the edge, where most other answers are; the next become ever shorter."""
+        return [self.radius, *(self.radius * (1 - step / self.steps) for step in range(1, self.steps))]
 
     def _near(self, images: Tensor, centre: Tensor) -> Tensor:
         """The images, moved back into the ball and into [0, 1]."""
@@ -189,4 +198,4 @@ def lead(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _logits(classifier: object, images: Tensor) -> Tensor:
     with torch.autocast(images.device.type, enabled=False):
-        return check_logits(answers(classifier, images), len(images), "The classifier").to(images.device)  # type: ignore[arg-type]
+        return check_logits(answers(classifier, images), images.shape[0], "The classifier").to(images.device)  # type: ignore[arg-type]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
+from alu.conformal import clean_residual, numbers, residual_limits
 from alu.decision import Evidence
 from alu.errors import UsageError
 
-RATE = 0.02
-"""The share of clean images above each limit before room for an attack is left; few stay above it then."""
 NORMAL = 0.6745
 """The median of the absolute value of standard normal noise."""
 
@@ -28,7 +26,7 @@ class Residual(nn.Module):
     """
 
     clean_: Tensor
-    """The two statistics that a share `RATE` of clean images exceeds, in float64; empty before calibration."""
+    """The two statistics that few clean images exceed, in float64; empty before calibration."""
 
     def __init__(self, eps: float = 8 / 255) -> None:
         super().__init__()
@@ -45,15 +43,13 @@ class Residual(nn.Module):
     @property
     def limits_(self) -> Tensor:
         """The largest values of the two statistics that an attack may have [2]."""
-        noise, worst = self.clean_
-        return torch.stack([(noise.square() + self.eps**2).sqrt(), worst + self.eps])
+        return torch.from_numpy(residual_limits(self.clean_.numpy(), self.eps))
 
     def calibrate(self, evidence: Evidence) -> None:
         """Learn the limits from clean images; where features are purified, which are no images, there are none."""
         self.clean_ = torch.empty(0, dtype=torch.float64)
         if evidence.purified.shape == evidence.images.shape:
-            values = self.statistics(evidence).detach().to("cpu", torch.float64).sort(0).values
-            self.clean_ = values[math.ceil((1 - RATE) * len(values)) - 1]
+            self.clean_ = torch.from_numpy(clean_residual(numbers(self.statistics(evidence).detach().cpu())))
 
     def statistics(self, evidence: Evidence) -> Tensor:
         """How noisy each image is all over, and its worst pixel [N, 2]; differentiable."""

@@ -4,14 +4,16 @@ confidence."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from alu.conformal import Calibration, refuse_too_few_in_a_group
 from alu.decision import Evidence
-from alu.detectors.base import Detector, conformal_p_values, threshold_among
+from alu.detectors.base import Detector
 
 
 class LogitShift(Detector):
@@ -37,48 +39,28 @@ class LogitShift(Detector):
         self.per_class = per_class
         self.register_buffer("labels_", torch.empty(0, dtype=torch.int64))
 
-    @property
-    def class_scores_(self) -> list[Tensor]:
-        """The sorted scores of clean images of each predicted class."""
-        return [self.scores_[self.labels_ == label] for label in range(int(self.labels_.max()) + 1)]
-
     def score(self, evidence: Evidence) -> Tensor:
         """Sum of absolute logit changes."""
         return evidence.change.abs().sum(1)
 
     def calibrate(self, evidence: Evidence) -> None:
         """Store the clean scores, and with `per_class` the predicted class of each."""
-        if self.per_class:
-            labels = evidence.post_logits.argmax(1)
-            for label in range(evidence.post_logits.shape[1]):
-                count = int((labels == label).sum())
-                self.refuse_too_few(count, f" predicted as class {label} (per_class thresholds)")
-        super().calibrate(evidence)
-        if self.per_class:
-            # The order among equal scores does not matter: within a class they are equal too.
-            self.labels_ = labels.cpu()[self.score(evidence).detach().to("cpu", torch.float64).argsort(stable=True)]
+        groups = self._groups(evidence)
+        if groups is None:
+            super().calibrate(evidence)
+            return
+        refuse_too_few_in_a_group(groups, evidence.post_logits.shape[1], self.false_alarm, type(self).__name__)
+        found = self._calibration_on(evidence)
+        self.scores_, self.labels_ = torch.from_numpy(found.scores), torch.from_numpy(found.groups)
 
-    def p_values(self, evidence: Evidence, scores: Tensor) -> Tensor:
-        """p-values against all clean images, or against those of the predicted class."""
-        pooled = super().p_values(evidence, scores)
-        if not self.per_class:
-            return pooled
-        values = pooled.clone()
-        plain = scores.detach().to("cpu", torch.float64)
-        labels = evidence.post_logits.argmax(1)
-        for label, clean in enumerate(self.class_scores_):
-            chosen = labels == label
-            values[chosen] = conformal_p_values(plain[chosen.cpu()], clean).to(values.device)
-        return values
+    def groups(self, evidence: Evidence) -> Tensor | None:
+        """With `per_class` the predicted class."""
+        return evidence.post_logits.argmax(1) if self.per_class else None
 
-    def thresholds(self, evidence: Evidence, rate: float | None = None) -> Tensor:
-        """The pooled threshold, or that of each image's predicted class; with `rate`, as in `Detector`."""
-        if not self.per_class:
-            return super().thresholds(evidence, rate)
-        self.require_calibration()
-        rate = self.false_alarm if rate is None else rate
-        table = torch.stack([threshold_among(clean, rate) for clean in self.class_scores_])
-        return table[evidence.post_logits.argmax(1).cpu()]
+    @property
+    def calibration_(self) -> Calibration:
+        """The clean scores, with `per_class` each in its class."""
+        return replace(super().calibration_, groups=self.labels_.numpy() if self.per_class else None)
 
 
 class LogitPeak(Detector):

@@ -265,7 +265,7 @@ def ahead(probabilities: Tensor, labels: Tensor) -> Tensor:
 
 def logits_of(part: nn.Module, images: Tensor) -> Tensor:
     """The logits of one classifier, checked."""
-    return check_logits(answers(part, images), len(images), "A classifier inside Mixed")
+    return check_logits(answers(part, images), images.shape[0], "A classifier inside Mixed")
 
 
 def check_same(standard: Tensor, robust: Tensor) -> None:

@@ -169,7 +169,7 @@ class Purifier(Part, nn.Module, ABC):
                 f"reference='reconstruction' compares with the purifier's output before any step, but {who} has none. "
                 "Use reference='input', or LatentVAE."
             )
-        if not len(images):
+        if images.shape[0] == 0:
             return Purification(images.clone(), images.clone() if reconstruct else None)
         wants_gradient = torch.is_grad_enabled() and images.requires_grad and grad_mode != "blind"
         with torch.inference_mode(False), evaluating(self):

@@ -64,7 +64,9 @@ class Guided(Purifier):
 
     def logits(self, images: Tensor) -> Tensor:
         """The classifier's logits [N, classes]."""
-        return check_logits(answers(self.classifier, images), len(images), f"The classifier of {type(self).__name__}")
+        return check_logits(
+            answers(self.classifier, images), images.shape[0], f"The classifier of {type(self).__name__}"
+        )
 
 
 class AntiAdversary(Guided):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -81,8 +82,7 @@ class JPEG(Purifier):
         small = F.avg_pool2d(padded_to(ycc[:, 1:], 2), 2)
         chroma = self._plane(small, CHROMINANCE, rounded)
         chroma = F.interpolate(chroma, scale_factor=2.0, mode="nearest")[:, :, : images.shape[2], : images.shape[3]]
-        inverse = torch.linalg.inv(matrix.double()).to(images.dtype)
-        return torch.einsum("ij,njhw->nihw", inverse, torch.cat([luminance, chroma], dim=1))
+        return torch.einsum("ij,njhw->nihw", _inverse(images), torch.cat([luminance, chroma], dim=1))
 
     def _plane(self, plane: Tensor, table: tuple[tuple[int, ...], ...], rounded: Rounding) -> Tensor:
         """Transform 8x8 blocks, round each coefficient to the table's multiple, transform back."""
@@ -97,6 +97,15 @@ class JPEG(Purifier):
         kept = rounded(coefficients / steps) * steps
         back = (basis.T @ kept @ basis).permute(0, 1, 2, 4, 3, 5).reshape(count, channels, rows * 8, columns * 8)
         return back[:, :, :height, :width]
+
+
+def _inverse(like: Tensor) -> Tensor:
+    """From luminance and colour differences back to RGB [3, 3]: the inverse of the colours as this precision has them.
+
+    In NumPy, because a graph that is exported has no operation for it.
+    """
+    colours = np.array(COLOURS, dtype=np.float32 if like.dtype == torch.float32 else np.float64)
+    return torch.tensor(np.linalg.inv(colours.astype(np.float64)).tolist(), dtype=like.dtype, device=like.device)
 
 
 def _cosines(like: Tensor) -> Tensor:

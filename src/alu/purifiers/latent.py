@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Literal, Protocol, cast, get_args
 
 import torch
@@ -28,6 +29,12 @@ from alu.purifiers.unrolled import Descent, Unrolled
 from alu.rng import generator, normal_per_image
 
 Start = Literal["encoder", "sampled", "random"]
+
+
+@cache
+def random_code(seed: int, shape: tuple[int, ...]) -> Tensor:
+    """The normal code that all images start from; drawn once, so that an exported graph holds it as a constant."""
+    return torch.randn(shape, generator=generator(seed, "random code", shape))
 
 
 class Codec(Protocol):
@@ -124,8 +131,7 @@ class LatentVAE(Purifier):
         if self.start == "sampled":
             noise = normal_per_image(images, shape, self.seed, "code", draw)
             return mean + (0.5 * logvar).exp() * noise
-        code = torch.randn(shape, generator=generator(self.seed, "random code", shape))
-        return code.to(mean).expand_as(mean).clone()
+        return random_code(self.seed, shape).to(mean).expand_as(mean).clone()
 
     def reconstruct(self, images: Tensor) -> Tensor:
         """D(E(x)); with a sampled start, from a draw of its own."""
@@ -150,6 +156,10 @@ class LatentVAE(Purifier):
             start = self.start_code(images)
             return self._solved(images, start, first_output)
 
+    def decoded(self, code: Tensor, images: Tensor) -> Tensor:
+        """The purified version of these images that a code stands for."""
+        return self._clipped(self.cropped(self.problem.output(code), images))
+
     @torch.no_grad()
     def trajectory(self, images: Tensor, stations: int) -> list[Tensor]:
         """The outputs at evenly spaced steps; the last one is the purified image."""
@@ -167,17 +177,19 @@ class LatentVAE(Purifier):
         def visit(code: Tensor) -> None:
             nonlocal step
             if step in wanted:
-                kept[step] = self._clipped(self.cropped(self.problem.output(code), images))
+                kept[step] = self.decoded(code, images)
             step += 1
 
         wanted, start = set(counts), self.start_code(padded)
-        solve(self.problem, padded, start, self._solver(start), self.steps, visit=visit)
+        solve(self.problem, padded, start, self.new_solver(start), self.steps, visit=visit)
         return [kept[count] for count in counts]
 
     def _solved(self, images: Tensor, start: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
-        return solve(self.problem, images.detach(), start, self._solver(start), self.steps, first_output=first_output)
+        solver = self.new_solver(start)
+        return solve(self.problem, images.detach(), start, solver, self.steps, first_output=first_output)
 
-    def _solver(self, like: Tensor) -> Solver:
+    def new_solver(self, like: Tensor) -> Solver:
+        """The solver before its first step on codes like this one."""
         if self.solver == "gd":
             return GradientDescent(self.lr, self.schedule, self.steps)
         return Adam(self.lr, self.schedule, self.steps, like.detach(), betas=(0.9, 0.99))
@@ -187,7 +199,7 @@ class LatentVAE(Purifier):
         first: list[Tensor] = []
         with torch.no_grad():
             final = self.code(padded, first)
-            output = self._clipped(self.cropped(self.problem.output(final), images))
+            output = self.decoded(final, images)
             if not reconstruct:
                 return Purification(output)
             if self.start == "encoder" and self.read is None and first:

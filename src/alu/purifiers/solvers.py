@@ -45,6 +45,16 @@ class LatentProblem:
             value = (squared.sum(1) + 1e-12).sqrt()
         return value + self.prior * code.square().flatten(1).sum(1) if self.prior else value
 
+    def gradient(self, code: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The objective's gradient at a code, and D(code), without a graph."""
+        code.requires_grad_(True)
+        with torch.enable_grad():
+            output = self.decode(code)
+            total = self.value(output, code, images).sum()
+        (gradient,) = torch.autograd.grad(total, code)
+        code.requires_grad_(False)
+        return gradient, output.detach()
+
     def curvature(self, output: Tensor, images: Tensor) -> Tensor:
         """The factor [N] by which JᵀJ is the Gauss-Newton part of the objective's Hessian, without the prior."""
         count, values = len(images), images[0].numel()
@@ -58,8 +68,15 @@ class LatentProblem:
 class Solver(Protocol):
     """Updates a code in place from its gradient."""
 
-    def update(self, code: Tensor, gradient: Tensor, step: int) -> None:
-        """Take step number `step`, counted from 0."""
+    state: list[Tensor]
+    """What it remembers from step to step, each like the code."""
+
+    def factors(self, step: int) -> tuple[float, ...]:
+        """The numbers that make step number `step`, counted from 0, differ from the others."""
+        ...
+
+    def update(self, code: Tensor, gradient: Tensor, *factors: float | Tensor) -> None:
+        """Take the step that has these factors; they may be tensors, so that one exported graph makes every step."""
         ...
 
 
@@ -73,29 +90,41 @@ class GradientDescent:
 
     def __init__(self, lr: float, schedule: Schedule, steps: int) -> None:
         self.lr, self.schedule, self.steps = lr, schedule, steps
+        self.state: list[Tensor] = []
 
-    def update(self, code: Tensor, gradient: Tensor, step: int) -> None:
+    def factors(self, step: int) -> tuple[float]:
+        """The rate."""
+        return (rate_at(self.lr, self.schedule, step, self.steps),)
+
+    def update(self, code: Tensor, gradient: Tensor, *factors: float | Tensor) -> None:
         """One plain step."""
-        code.add_(gradient, alpha=-rate_at(self.lr, self.schedule, step, self.steps))
+        (rate,) = factors
+        code.sub_(gradient * rate)
 
 
 class Adam:
-    """Adam on the code; its two averages are allocated once and updated in place."""
+    """Adam on the code; its state, two averages, is allocated once and updated in place."""
 
     def __init__(self, lr: float, schedule: Schedule, steps: int, like: Tensor, betas: tuple[float, float]) -> None:
         self.lr, self.schedule, self.steps = lr, schedule, steps
         self.betas = betas
-        self.mean, self.square, self.scratch = (torch.zeros_like(like) for _ in range(3))
+        self.state = [torch.zeros_like(like) for _ in range(2)]
 
-    def update(self, code: Tensor, gradient: Tensor, step: int) -> None:
-        """One step with bias correction."""
+    def factors(self, step: int) -> tuple[float, float]:
+        """The rate and the divisor of the root, both with their bias correction."""
         first, second = self.betas
-        self.mean.lerp_(gradient, 1.0 - first)
-        self.square.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
         rate = rate_at(self.lr, self.schedule, step, self.steps) / (1.0 - first ** (step + 1))
-        torch.sqrt(self.square, out=self.scratch)
-        self.scratch.div_(math.sqrt(1.0 - second ** (step + 1))).add_(1e-8)
-        code.addcdiv_(self.mean, self.scratch, value=-rate)
+        return rate, math.sqrt(1.0 - second ** (step + 1))
+
+    def update(self, code: Tensor, gradient: Tensor, *factors: float | Tensor) -> None:
+        """One step."""
+        rate, divisor = factors
+        mean, square = self.state
+        first, second = self.betas
+        mean.lerp_(gradient, 1.0 - first)
+        square.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
+        root = square.sqrt().div_(divisor).add_(1e-8)
+        code.addcdiv_(mean * -rate, root)
 
 
 def solve(
@@ -108,15 +137,10 @@ def solve(
     for step in range(steps):
         if visit is not None:
             visit(code)
-        code.requires_grad_(True)
-        with torch.enable_grad():
-            output = problem.decode(code)
-            total = problem.value(output, code, images).sum()
-        (gradient,) = torch.autograd.grad(total, code)
-        code.requires_grad_(False)
+        gradient, output = problem.gradient(code, images)
         if step == 0 and first_output is not None:
-            first_output.append(output.detach())
-        solver.update(code, gradient, step)
+            first_output.append(output)
+        solver.update(code, gradient, *solver.factors(step))
     if visit is not None:
         visit(code)
     return code

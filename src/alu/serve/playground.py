@@ -67,6 +67,10 @@ class Shown:
     finished: bool
     """False where the time was up before the attack was done."""
     seconds: float
+    logits: list[float]
+    """The classifier's logits for the adversarial picture."""
+    purified: Tensor
+    """What the purifier makes of it [C, H, W]."""
     answers: dict[str, Answer] = field(default_factory=dict)
     """Of the bare classifier ("bare"), the deployed defence ("defense") and, where the classifier has a gradient, of a
     neighbourhood check around it ("check")."""
@@ -108,9 +112,13 @@ def show(
         except OutOfTimeError:
             threat, finished = ThreatModel("Linf", eps), False
             adversarial = to_lattice(threat.project(recorder.steps[-1][1], images), images, threat)
+    adversarial = adversarial.detach()
+    with torch.no_grad():
+        purified = defense.evidence(adversarial).purified[0]
     return Shown(
-        _frames(defense, recorder.steps), adversarial[0].detach(), max(1, recorder.searches), finished,
-        time.monotonic() - started, answers_to(defense, adversarial),
+        _frames(defense, recorder.steps), adversarial[0], max(1, recorder.searches), finished,
+        time.monotonic() - started, _logits(defense, adversarial)[0].tolist(), purified,
+        answers_to(defense, adversarial),
     )  # fmt: skip
 
 

@@ -15,10 +15,11 @@ function drawing(width, height, label) {
 
 const shown = (value) => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(1));
 
-// rows: [{name, values: [[class name, number], ...]}], one or two bars a row; the zero line is where negative bars begin.
-export function bars(rows, label) {
+// rows: [{name, values: [[kind, number], ...]}], one or two bars a row, from a line at zero. `reach` are values that must fit
+// in too, so that charts shown one after the other have one scale.
+export function bars(rows, label, reach = []) {
   const [width, left, right, height] = [440, 110, 44, 22];
-  const every = rows.flatMap((row) => row.values.map(([, value]) => value));
+  const every = [...rows.flatMap((row) => row.values.map(([, value]) => value)), ...reach];
   const [low, high] = [Math.min(0, ...every), Math.max(0, ...every, 1e-6)];
   const x = (value) => left + ((value - low) / (high - low)) * (width - left - right);
   const svg = drawing(width, rows.length * height + 6, label);
@@ -49,7 +50,7 @@ export function histogram(counts, ends, marks, label) {
   const svg = drawing(width, height, label);
   const size = (ends[1] - ends[0]) / counts.length;
   counts.forEach((count, place) => {
-    const tall = (count / highest) * (height - bottom - 22);
+    const tall = (count / highest) * (height - bottom - 42);
     const from = x(ends[0] + place * size);
     const wide = Math.max(0.5, x(ends[0] + (place + 1) * size) - from - 0.5);
     svg.append(element("rect", { class: "bar-clean", x: from, y: height - bottom - tall, width: wide, height: tall }));

@@ -169,10 +169,12 @@ async function attack() {
     const asked = state.chosen;
     const film = await ask("/v1/attack", { picture: asked.picture, ...numbers, attack: words.attack });
     if (asked !== state.chosen) return;
-    const urls = [asked.picture, ...film.frames.map((frame) => frame.picture), film.picture, film.purified];
+    const urls = [asked.picture, ...film.frames.map((frame) => frame.picture), film.picture, film.purified ?? film.picture];
     const images = await Promise.all(urls.map((one) => pixels(asUrl(one))));
     const logits = [...film.frames.map((frame) => frame.logits), film.logits];
-    state.film = { ...film, before: images[0], pictures: images.slice(1, -1), logits, steps: [...film.frames.map((frame) => frame.step), "end"] };
+    const steps = [...film.frames.map((frame) => frame.step), "end"];
+    const reach = [Math.min(...logits.flat()), Math.max(...logits.flat())];
+    state.film = { before: images[0], pictures: images.slice(1, -1), logits, steps, reach };
     paint($("attack-before"), images[0]);
     paint($("attack-purified"), images.at(-1));
     showAnswers(film);
@@ -225,7 +227,7 @@ function showStep(at) {
   $("step-shown").textContent = film.steps[at] === "end" ? "end" : `${film.steps[at]}`;
   paint($("attack-picture"), film.pictures[at]);
   paint($("attack-change"), difference(film.before, film.pictures[at]));
-  $("attack-logits").replaceChildren(bars(logitRows(film.logits[at]), `Logits at step ${film.steps[at]}`));
+  $("attack-logits").replaceChildren(bars(logitRows(film.logits[at]), `Logits at step ${film.steps[at]}`, film.reach));
 }
 
 function play() {
@@ -260,6 +262,7 @@ async function showMonitor() {
   const plain = Math.abs(evidence) < 6 ? (10 ** evidence).toPrecision(2) : `10^${evidence.toFixed(0)}`;
   const more = seen.alarm ? `Raised at picture ${seen.alarm_at}.` : `Evidence ${plain}; the alarm is raised at ${seen.alarm_level}.`;
   say($("monitor-answer"), [seen.alarm ? "Alarm: the pictures have changed." : "The pictures look like the calibration pictures.", more], seen.alarm ? "bad" : "good");
+  $("monitor-level").textContent = `${seen.alarm_level} with a probability of at most ${100 / seen.alarm_level} %`;
   const counts = { pictures: seen.pictures, flagged: seen.flagged, "not answered": seen.abstained, "evidence now": plain };
   $("monitor-counts").replaceChildren(...Object.entries(counts).map(([name, value]) => {
     const [box, term, number] = ["div", "dt", "dd"].map((tag) => document.createElement(tag));

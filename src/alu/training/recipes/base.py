@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from alu import data, models
-from alu.data.pictures import Size
+from alu.decoding import Size
 from alu.errors import UsageError, nearest
 from alu.models.cards import weight_hash
 from alu.provenance import provenance

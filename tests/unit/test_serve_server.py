@@ -1,0 +1,161 @@
+"""The server: slow senders, long headers, too many connections, and what is no HTTP at all."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from alu.errors import StorageError
+from alu.serve.limits import Limits
+from alu.serve.server import listen
+from alu.serve.service import Settings
+from tests.serving import Brightness, Running, picture, running, wait_for
+
+LIMITS = Limits(receiving=0.4, headers=4_000, connections=6)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr("alu.serve.server.GRACE", 0.3)
+    with running(Brightness, Settings(LIMITS)) as found:
+        yield found
+
+
+def connected(service: Running) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", service.port), timeout=10)
+
+
+def received(connection: socket.socket) -> bytes:
+    """Everything until the other side closes."""
+    found = b""
+    try:
+        while chunk := connection.recv(65536):
+            found += chunk
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def test_a_body_that_never_ends_is_refused_and_the_connection_closed(service: Running) -> None:
+    with connected(service) as slow:
+        slow.sendall(
+            b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: 900\r\n\r\nx"
+        )
+        start = time.monotonic()
+        reply = received(slow)
+        assert reply.startswith(b"HTTP/1.1 408 ")
+        assert b'"cause": "slow-body"' in reply
+        assert 0.3 < time.monotonic() - start < 5
+    assert service.decide(picture()).status == 200
+    assert service.service.intake.held == 0
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"", b"POST /v1/dec", b"POST / HTTP/1.1\r\nHost: loc", b"GET /healthz HTTP/1.1\r\n"]
+)
+def test_a_header_that_never_ends_is_given_up(service: Running, beginning: bytes) -> None:
+    with connected(service) as slow:
+        slow.sendall(beginning)
+        start = time.monotonic()
+        assert received(slow) == b""
+        assert 0.3 < time.monotonic() - start < 5
+
+
+def test_drops_do_not_lengthen_the_time(service: Running) -> None:
+    with connected(service) as slow:
+        slow.sendall(b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\n")
+        start = time.monotonic()
+        try:
+            while time.monotonic() - start < 5:
+                slow.sendall(b"X: y\r\n")
+                time.sleep(0.02)
+        except OSError:
+            pass
+        assert time.monotonic() - start < 4
+
+
+@pytest.mark.parametrize("chunks", [1, 40])
+def test_a_long_header_is_refused(service: Running, chunks: int) -> None:
+    with connected(service) as long:
+        long.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+        try:
+            for number in range(chunks):
+                long.sendall(f"X-{number}: {'h' * (5_000 // chunks)}\r\n".encode())
+                time.sleep(0.002)
+            long.sendall(b"\r\n")
+        except OSError:
+            pass
+        reply = received(long)
+        assert reply.startswith(b"HTTP/1.1 431 ") or not reply, "what was still on its way may reset the connection"
+    assert service.ask("GET", "/healthz").status == 200
+
+
+def test_a_long_address_is_refused(service: Running) -> None:
+    with connected(service) as long:
+        long.sendall(b"GET /" + b"a" * 5_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert received(long).startswith(b"HTTP/1.1 431 ")
+    assert 'alu_refusals_total{cause="long-header"} 1.0' in service.ask("GET", "/metrics").body.decode()
+
+
+def test_a_long_body_is_no_long_header(service: Running) -> None:
+    # In one piece, and after another request on the same connection.
+    body = picture() + b"\0" * 40_000
+    request = (
+        b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n"
+        % len(body)
+    )
+    with connected(service) as long:
+        for _ in range(3):
+            long.sendall(request + body)
+            assert long.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_what_is_no_http_is_refused(service: Running) -> None:
+    for noise in (b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\0" * 100):
+        with connected(service) as odd:
+            odd.sendall(noise)
+            reply = received(odd)
+            assert reply.startswith(b"HTTP/1.1 400 ")
+            assert b"application/problem+json" in reply
+            assert json.loads(reply.partition(b"\r\n\r\n")[2])["cause"] == "bad-http"
+    with connected(service) as odd:
+        odd.sendall(b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+        assert received(odd).startswith(b"HTTP/1.1 400 ")
+    assert service.decide(picture()).status == 200
+
+
+def test_connections_are_limited_and_come_back(service: Running) -> None:
+    held = [connected(service) for _ in range(6)]
+    time.sleep(0.1)
+    with connected(service) as more:
+        assert received(more) == b""
+    for connection in held:
+        connection.close()
+    wait_for(lambda: service.ask("GET", "/healthz").status == 200)
+
+
+def test_requests_one_after_the_other_on_one_connection(service: Running) -> None:
+    body = picture(red=4)
+    request = (
+        b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n"
+        % len(body)
+    )
+    with connected(service) as both:
+        both.sendall((request + body) * 2)  # without waiting for the first answer
+        found = b""
+        while found.count(b'"class": "red"') < 2:
+            found += both.recv(65536)
+        assert found.count(b"HTTP/1.1 200 OK") == 2
+
+
+def test_a_place_that_is_taken_or_not_there_is_one_sentence() -> None:
+    with listen("127.0.0.1", 0) as taken, pytest.raises(StorageError, match=r"Cannot listen on 127\.0\.0\.1 port"):
+        listen("127.0.0.1", taken.getsockname()[1])
+    with pytest.raises(StorageError, match="Choose another --port or --host"):
+        listen("192.0.2.1", 0)
+    with pytest.raises(StorageError, match="Cannot listen on no.such.host.invalid"):
+        listen("no.such.host.invalid", 0)

@@ -18,15 +18,27 @@ from torch import Tensor, nn
 from alu import data, models
 from alu.attacks import PGD
 from alu.data.dataset import Dataset
-from alu.defense import batched_logits
+from alu.defense import Defense, batched_logits
 from alu.errors import AluError, UsageError
 from alu.models import Card
 from alu.models.asymmetric import Asymmetric
 from alu.models.cards import as_figure
 from alu.models.denoised import Denoised
+from alu.models.energy import Energy
 from alu.progress import at_once
 from alu.provenance import provenance
-from alu.purifiers import PCA, InnerVAE, LatentVAE, Purifier, UNet
+from alu.purifiers import (
+    ADP,
+    PCA,
+    SOAP,
+    DiffPure,
+    InnerVAE,
+    LatentVAE,
+    LongRun,
+    Purifier,
+    ReverseAttack,
+    UNet,
+)
 from alu.rng import generator
 from alu.stats import Share
 from alu.storage import explained, read_json, read_tensors
@@ -155,6 +167,41 @@ def _sigma(name: str) -> float:
     return objective.sigma
 
 
+def behind(classifier: nn.Module, name: str, purifiers: Sequence[Purifier], about: Measured) -> dict[str, Any]:
+    """A classifier behind each purifier as it is deployed: clean, and under PGD-20 that does not know the purifier; and
+    alone under the same attack."""
+    few = about.some(ATTACKED)
+    attacked = PGD(eps=8 / 255, steps=20)(classifier, few.images, few.labels)
+    found = {}
+    for purifier in purifiers:
+        defense = Defense(classifier, purifier, rule="purified")
+        for what, images in {"clean": few.images, "oblivious PGD-20, 8/255": attacked}.items():
+            right = defense.decide(images, at_once(few.shape, 100)).label == few.labels
+            found[f"{name} behind {type(purifier).__name__}, {what}"] = about.figure(right)
+    return {**found, f"{name} alone, PGD-20, 8/255": about.figure(_right(classifier, attacked, few.labels))}
+
+
+def score_network(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """The clean classifier behind both methods that follow a score."""
+    return behind(models.load(about.standard), about.standard, [ADP(model), DiffPure(model)], about)
+
+
+def energy(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """The clean classifier behind long-run Langevin dynamics."""
+    return behind(models.load(about.standard), about.standard, [LongRun(model)], about)
+
+
+def contrastive(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """The robust classifier behind the reverse attack."""
+    robust = f"{about.dataset}-at"
+    return behind(models.load(robust), robust, [ReverseAttack(model)], about)
+
+
+def consistent_classifier(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """As any classifier, and behind SOAP, which it is trained for."""
+    return {**plain_classifier(model, about), **behind(model, about.name, [SOAP(model)], about)}
+
+
 def vae(model: nn.Module, about: Measured) -> dict[str, Any]:
     """Reconstruction error and, where the clean classifier is there, how many of its answers survive."""
     classifier = models.load(about.standard) if about.standard in models.names() else None
@@ -182,7 +229,10 @@ def measure_of(name: str, made: Recipe) -> Callable[[nn.Module, Measured], dict[
     if name.endswith("-denoiser"):
         return noise_denoiser
     if made.task != "classifier":
-        return {"vae": vae, "denoiser": denoiser}[made.task]
+        kinds = {"vae": vae, "denoiser": denoiser, "score": score_network, "energy": energy, "contrastive": contrastive}
+        return kinds[made.task]
+    if name.endswith("-soap"):
+        return consistent_classifier
     if name.endswith(("-unified", "-asymmetric")):
         return through_vae
     if "-smooth" in name:
@@ -198,12 +248,13 @@ def publish(
     trained_on: str,
     figures: dict[str, Any],
     classes: tuple[str, ...] = (),
+    differs: str = "",
 ) -> Path:
     """Write a measured network into the package, in half precision."""
     card = Card(
         name=name, task=task, architecture=model.architecture,  # type: ignore[arg-type]
         data=trained_on, command=command, source=SOURCE, licence="MIT", sha256="",
-        figures={**figures, "measured with": provenance(0)}, classes=classes,
+        figures={**figures, "measured with": provenance(0)}, classes=classes, differs=differs,
     )  # fmt: skip
     return models.save(model, card, half=True)
 
@@ -220,6 +271,8 @@ def publish_run(name: str, folder: Path, root: Path | None = None) -> Path:
         command = f"alu train {first} && {command} --start runs/{first}"
     model = models.rebuild(facts["architecture"])
     model.load_state_dict(read_tensors(folder / "best.safetensors"))
+    # What only training needs stays behind.
+    model = model.published() if isinstance(model, Energy) else model
     # Rounded before it is measured: the figures on the card are those of the weights in the package.
     model = models.rounded(model).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     about = Measured(name, made.dataset, data.open_dataset(made.dataset, "test", root=root))
@@ -230,7 +283,7 @@ def publish_run(name: str, folder: Path, root: Path | None = None) -> Path:
     if made.needs:
         trained_on += f"; with {' and '.join(made.needs)}"
     classes = about.test.classes if made.task == "classifier" else ()
-    return publish(name, made.task, model, command, trained_on, figures, classes)
+    return publish(name, made.task, model, command, trained_on, figures, classes, made.differs)
 
 
 def _refuse_unfinished(made: Recipe, folder: Path, facts: dict[str, Any]) -> None:

@@ -145,7 +145,9 @@ def _card(card: dict[str, Any]) -> list[str]:
     name = architecture.pop("name")
     settings = ", ".join(f"{key} {value}" for key, value in architecture.items() if not isinstance(value, list | tuple))
     lines = [f"## {card['name']}", "", f"A {card['task']}: `{name}` ({settings}). Trained on {card['data']}:", ""]
-    lines += ["```text", card["command"], "```", "", "| figure | value | n | measured on |", "|---|---|---|---|"]
+    lines += ["```text", card["command"], "```", ""]
+    lines += [f"How it differs from its paper: {card['differs']}", ""] if card.get("differs") else []
+    lines += ["| figure | value | n | measured on |", "|---|---|---|---|"]
     for figure, value in card["figures"].items():
         if isinstance(value, dict) and "percent" in value:
             low, high = value["interval"]

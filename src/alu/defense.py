@@ -148,7 +148,7 @@ class Defense(nn.Module):
                 if output is None:
                     output = self.purifier.purify(images, self.grad_mode, reconstruct=compared)
                 before = output.reconstruction if compared and output.reconstruction is not None else images
-                logits_before, logits_after = self.logits(before), self.logits(output.purified)
+                logits_before, logits_after = self.logits(before), output.averaged(self.logits)
                 return Evidence(images, output.purified, logits_before, logits_after, self.classifier)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from alu.defense import REFERENCES, Defense, Reference
 from alu.detectors import Detector, Disagreement, LogitPeak, LogitShift
 from alu.errors import DataError, InputError, StorageError, UsageError, check_choice
 from alu.fitted import Fitted, measure
-from alu.loading import FILTERS, load_purifier, purifier_names
+from alu.loading import FILTERS, GUIDED, LEARNED, load_purifier, purifier_names
 from alu.models import Adapter, check_normalisation
 from alu.progress import Watch, at_once, silent
 from alu.purifiers import PCA, LatentVAE, Purifier
@@ -66,15 +66,17 @@ class Plan:
     def __post_init__(self) -> None:
         # Everything that can be refused is refused here, before an hour of training and not after it.
         name = self.purifier if isinstance(self.purifier, str) else ""
-        if name.endswith(".safetensors"):
-            if not Path(name).is_file():
-                raise StorageError(f"The VAE {name} does not exist. Give the path of a .safetensors file.")
+        base, _, file = name.partition("@")[0].partition(":")
+        file = file if base in LEARNED else name
+        if file.endswith(".safetensors"):
+            if not Path(file).is_file():
+                raise StorageError(f"The network {file} does not exist. Give the path of a .safetensors file.")
         elif name:
-            check_choice("purifier", name.partition("@")[0], [*FITTED, *purifier_names()])
+            check_choice("purifier", base, [*FITTED, *purifier_names()])
         find_device(self.device)
         check_choice("rule", self.rule, ["auto", *RULES])
         check_choice("reference", self.reference, REFERENCES)
-        if self.reference == "reconstruction" and name.partition("@")[0] in ("pca", *FILTERS):
+        if self.reference == "reconstruction" and base in ("pca", *FILTERS, *GUIDED, *LEARNED):
             raise UsageError(f'reference="reconstruction" needs a VAE; {name} has no reconstruction to compare with.')
         check_choice("detector", self.detector, DETECTORS)
         DETECTORS[self.detector](self.false_alarm)
@@ -139,7 +141,7 @@ def fit(
         Class names for tensors; numbers by default.
     purifier
         "vae" trains one on the images, "pca" fits one; any other name that `alu.loading.load_purifier` knows, such as
-        "jpeg" or "cifar10-vae"; a .safetensors file with a VAE; or a `Purifier` of your own.
+        "jpeg", "cifar10-vae" or "diffpure@20"; a .safetensors file with a VAE; or a `Purifier` of your own.
     steps
         A VAE's latent steps per image; more is slower and keeps more clean answers.
     detector

@@ -18,7 +18,24 @@ from alu.errors import UsageError, nearest
 from alu.models import adapters
 from alu.parts import call_factory
 from alu.progress import Count, Watch, silent
-from alu.purifiers import JPEG, PCA, AntiAdversary, Blur, Hedge, Identity, InnerVAE, LatentVAE, Median, Purifier, UNet
+from alu.purifiers import (
+    ADP,
+    JPEG,
+    PCA,
+    SOAP,
+    AntiAdversary,
+    Blur,
+    DiffPure,
+    Hedge,
+    Identity,
+    InnerVAE,
+    LatentVAE,
+    LongRun,
+    Median,
+    Purifier,
+    ReverseAttack,
+    UNet,
+)
 from alu.saving import is_defense
 
 READINGS: dict[str, tuple[RuleName, Reference]] = {
@@ -49,8 +66,15 @@ FILTERS: dict[str, Callable[..., Purifier]] = {
     "jpeg": lambda value="75": JPEG(int(value)),
     "none": Identity,
 }
-GUIDED: dict[str, Callable[..., Purifier]] = {"anti-adversary": AntiAdversary, "hedge": Hedge}
+GUIDED: dict[str, Callable[..., Purifier]] = {"anti-adversary": AntiAdversary, "hedge": Hedge, "soap": SOAP}
 """Purifiers that follow the gradient of the classifier they protect."""
+LEARNED: dict[str, tuple[Callable[..., Purifier], str]] = {
+    "adp": (ADP, "cifar10-score"),
+    "diffpure": (DiffPure, "cifar10-score"),
+    "long-run": (LongRun, "cifar10-energy"),
+    "reverse": (ReverseAttack, "cifar10-contrastive"),
+}
+"""Methods of others that need a network of their own: the purifier, and the bundled network unless another is named."""
 LATENT: dict[str, Callable[..., Purifier]] = {"vae": LatentVAE, "asymmetric": InnerVAE}
 """Purifiers that optimise a latent code, by the architecture of their network."""
 
@@ -168,13 +192,15 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
     Parameters
     ----------
     name : str
-        A filter ("blur", "median", "jpeg", "none"), a bundled VAE, PCA or denoiser, a .safetensors file with a VAE,
-        or a method that follows a classifier's gradient ("anti-adversary", "hedge"). "@" and a number set the main
-        setting: "blur@1" pixels, "jpeg@50" quality, "cifar10-vae@5" steps, "cifar10-pca@100" directions.
+        A filter ("blur", "median", "jpeg", "none"), a bundled VAE, PCA or denoiser, a .safetensors file with a VAE; a
+        method that follows a classifier's gradient ("anti-adversary", "hedge", "soap"); or one with a network of its
+        own ("adp", "diffpure", "long-run", "reverse"), bundled or in a file: "adp:FILE.safetensors". "@" and a number
+        set the main setting: "blur@1" pixels, "jpeg@50" quality, "cifar10-vae@5" steps, "cifar10-pca@100" directions,
+        "diffpure@20" steps.
     steps, seed : int
-        Latent steps of a VAE, and the seed of its random starts.
+        Latent steps of a VAE, and the seed of a purifier that is random.
     classifier : nn.Module, optional
-        The one whose gradient "anti-adversary" and "hedge" follow.
+        The one whose gradient "anti-adversary", "hedge" and "soap" follow.
 
     Examples
     --------
@@ -188,21 +214,50 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
     if base in GUIDED:
         if classifier is None:
             raise UsageError(f"The purifier {base} follows a classifier's gradient. Pass the classifier.")
-        return GUIDED[base](classifier)
-    count = int(value or steps)
+        return GUIDED[base](classifier, **_steps(name, value))
+    method, _, network = base.partition(":")
+    if method in LEARNED:
+        make, usual = LEARNED[method]
+        return make(_network(network or usual, method), seed=seed, **_steps(name, value))
+    count = _steps(name, value)
     if base.endswith(".safetensors"):
-        return LatentVAE(models.load_file(base), steps=count, seed=seed)
-    card = models.card(base) if base in models.names() else None
-    kind = "" if card is None else card.architecture["name"]
+        return LatentVAE(models.load_file(base), steps=count.get("steps", steps), seed=seed)
+    return _bundled_purifier(base, {"steps": steps, "seed": seed, **count}, count.get("steps"))
+
+
+def _bundled_purifier(name: str, latent: dict[str, int], components: int | None) -> Purifier:
+    """The purifier whose network is the bundled one of this name; `latent` are the settings of a VAE's."""
+    kind = models.card(name).architecture["name"] if name in models.names() else ""
     if kind in LATENT:
-        return LATENT[kind](base, steps=count, seed=seed)
+        return LATENT[kind](name, **latent)
     if kind == "projection":
-        return PCA.bundled(base).first(int(value)) if value else PCA.bundled(base)
+        return PCA.bundled(name) if components is None else PCA.bundled(name).first(components)
     if kind == "unet":
-        return UNet(base)
-    raise UsageError(f"There is no purifier {name!r}. {nearest(base, purifier_names())}")
+        return UNet(name)
+    raise UsageError(f"There is no purifier {name!r}. {nearest(name, purifier_names())}")
+
+
+def _steps(name: str, value: str) -> dict[str, int]:
+    """The steps that a name sets after "@", as an argument; none where it sets none."""
+    if value and not value.isdigit():
+        usual = name.partition("@")[0]
+        raise UsageError(f"The purifier {name!r} has no number after @. Write a whole number, such as {usual}@5.")
+    return {"steps": int(value)} if value else {}
+
+
+def _network(name: str, method: str) -> nn.Module:
+    """The network of a method: bundled, or in a file."""
+    if name.endswith(".safetensors"):
+        return models.load_file(name)
+    if name not in models.names():
+        raise UsageError(
+            f"The purifier {method} needs the bundled network {name}, which has not been trained yet: alu train "
+            f"{name}, then name its file: {method}:runs/{name}/model.safetensors."
+        )
+    return models.load(name)
 
 
 def purifier_names() -> list[str]:
     """Every name that `load_purifier` knows, without "@" and files."""
-    return [*FILTERS, *GUIDED, *(known for task in ("vae", "pca", "denoiser") for known in models.names(task))]
+    bundled = [name for task in ("vae", "pca", "denoiser") for name in models.names(task)]
+    return [*FILTERS, *GUIDED, *LEARNED, *bundled]

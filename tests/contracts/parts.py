@@ -11,17 +11,22 @@ from alu import attacks, models
 from alu.attacks import Attack
 from alu.detectors import Combined, Confidence, Detector, Disagreement, LogitPeak, LogitShift, ReconstructionError
 from alu.purifiers import (
+    ADP,
     JPEG,
     PCA,
+    SOAP,
     AntiAdversary,
     BitDepth,
     Blur,
     Chain,
+    DiffPure,
     Hedge,
     Identity,
     LatentVAE,
+    LongRun,
     Median,
     Purifier,
+    ReverseAttack,
     UNet,
 )
 from alu.rng import generator
@@ -55,6 +60,28 @@ def small_unet(shape: Shape) -> nn.Module:
     return network
 
 
+def awake(network: nn.Module, size: float = 0.3) -> nn.Module:
+    """The network with random weights where it starts with zeros, so that it does something untrained."""
+    stream = generator(0, "awake")
+    with torch.no_grad():
+        for weight in (*network.parameters(), *network.buffers()):
+            if weight.ndim > 1 and weight.numel() and not bool(weight.any()):
+                weight.copy_(size * torch.randn(weight.shape, generator=stream) / weight[0].numel() ** 0.5)
+    return network.eval()
+
+
+def small_score(shape: Shape) -> nn.Module:
+    return awake(seeded(lambda: models.score(channels=shape[0], width=8), 7))
+
+
+def small_energy(shape: Shape) -> nn.Module:
+    return awake(seeded(lambda: models.energy(channels=shape[0], width=8), 8))
+
+
+def small_contrastive(shape: Shape) -> nn.Module:
+    return awake(seeded(lambda: models.contrastive(channels=shape[0], width=8, code=8, negatives=6), 9))
+
+
 PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {
     "identity": lambda _: Identity(),
     "blur": lambda _: Blur(0.7),
@@ -71,6 +98,12 @@ PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {
     "vae random": lambda shape: LatentVAE(small_vae(shape), steps=3, start="random"),
     "anti-adversary": lambda shape: AntiAdversary(small_resnet(shape)),
     "hedge": lambda shape: Hedge(small_resnet(shape), steps=3),
+    "soap": lambda shape: SOAP(small_resnet(shape), steps=2, radii=2),
+    "reverse attack": lambda shape: ReverseAttack(small_contrastive(shape), steps=2),
+    "adp": lambda shape: ADP(small_score(shape), steps=2, draws=2),
+    "diffpure": lambda shape: DiffPure(small_score(shape), steps=3),
+    "long run": lambda shape: LongRun(small_energy(shape), steps=3, draws=2),
+    "chain of draws": lambda shape: Chain(Blur(0.5), ADP(small_score(shape), steps=1, draws=2)),
     "chain": lambda shape: Chain(Blur(0.5), LatentVAE(small_vae(shape), steps=3, lr=1e-3, solver="gd")),
 }
 

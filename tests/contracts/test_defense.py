@@ -76,12 +76,14 @@ def test_outcomes() -> None:
     assert (outcome[answered & (decision.label != labels)] == Outcome.WRONG).all()
 
 
-# Thresholds per class need answers in every class, which an untrained VAE's outputs do not give.
+# Thresholds per class need answers in every class, which an untrained VAE's outputs do not give. Sign steps, as Adam's
+# first ones are, turn with the rounding of float32; test_purifiers.py has them in float64.
+SIGNS = ("vae adam", "soap")
 PAIRS = [
     (purifier, detector)
     for purifier in PURIFIERS
     for detector in DETECTORS
-    if purifier != "vae adam" and not ("per class" in detector and ("vae" in purifier or purifier == "chain"))
+    if purifier not in SIGNS and not ("per class" in detector and ("vae" in purifier or purifier == "chain"))
 ]
 
 

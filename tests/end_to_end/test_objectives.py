@@ -14,10 +14,12 @@ from torch import nn
 from alu import data, models
 from alu.training.adversarial import AdversarialTraining, Friendly, Gairat, Mart, Trades
 from alu.training.awp import AWP
+from alu.training.generative import ScoreMatching
 from alu.training.loop import Run, train
 from alu.training.objectives import Autoencoding, Classification, Objective
 from alu.training.purified import AsymmetricUnified, GuidedDenoising, Unified
 from alu.training.recipes import seeded
+from alu.training.self_supervised import Contrasting, LabelConsistency
 from alu.training.settings import Settings
 
 
@@ -28,6 +30,12 @@ def classifier() -> nn.Module:
 def asymmetric() -> nn.Module:
     made = models.asymmetric(width=8)
     made.vae.load_state_dict(models.load("cifar10-vae").state_dict())
+    return made
+
+
+def contrastive() -> nn.Module:
+    made = models.contrastive(code=16, negatives=8)
+    made.backbone.load_state_dict(models.load("cifar10-at").state_dict())
     return made
 
 
@@ -59,6 +67,9 @@ CASES = {
     "friendly": Case(classifier, lambda: Friendly(earliest=1, patience=1, steps=2, step_size=5 / 255), 0.9, SGD),
     "gairat": Case(classifier, lambda: Gairat(steps=2, step_size=5 / 255), 0.95, SGD),
     "mart": Case(classifier, lambda: Mart(steps=2, step_size=5 / 255), 0.9, SGD),
+    "label consistency": Case(classifier, LabelConsistency, 0.97, SGD),
+    "contrasting": Case(contrastive, Contrasting, 0.9, ADAM),
+    "score matching": Case(lambda: models.score(width=16), ScoreMatching, 0.9, ADAM),
     "awp": Case(classifier, lambda: AWP(AdversarialTraining(steps=2, step_size=5 / 255)), 0.9, SGD),
 }  # fmt: skip
 

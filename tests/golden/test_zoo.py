@@ -56,4 +56,4 @@ def test_a_card_keeps_its_promises(name: str) -> None:
 
 
 def test_all_models_together_are_small() -> None:
-    assert sum(path.stat().st_size for path in Path(WEIGHTS).iterdir()) <= 40e6
+    assert sum(path.stat().st_size for path in Path(WEIGHTS).iterdir()) <= 60e6

@@ -42,7 +42,9 @@ def test_an_experiment_is_whole(name: str) -> None:
     assert experiment.differs.endswith(".")
     assert experiment.question.endswith("?")
     full, quick = ([str(cell.key) for cell in experiment.cells(experiment.form(form))] for form in (False, True))
-    assert len(full) == len(set(full)) > 0
+    assert len(full) == len(set(full))
+    assert bool(full) != bool(experiment.computed_from), "cells of its own, or those of others"
+    assert set(experiment.computed_from) <= set(EXPERIMENTS)
     assert set(quick) <= set(full), "views walk over the keys of the full form"
 
 

@@ -121,7 +121,7 @@ def test_a_harmful_defence_is_refused_unless_forced() -> None:
     ("settings", "error", "sentence"),
     [
         ({"purifier": "vea"}, UsageError, "There is no purifier 'vea'. Did you mean vae"),
-        ({"purifier": "gone.safetensors"}, StorageError, "The VAE gone.safetensors does not exist"),
+        ({"purifier": "gone.safetensors"}, StorageError, "The network gone.safetensors does not exist"),
         ({"detector": "peek"}, UsageError, "There is no detector 'peek'. Did you mean peak"),
         ({"rule": "alou"}, UsageError, "There is no rule 'alou'. Did you mean alu"),
         ({"reference": "imput"}, UsageError, "There is no reference 'imput'. Did you mean input"),

@@ -10,7 +10,8 @@ import torch
 import alu
 from alu import models
 from alu.errors import UsageError
-from alu.loading import READINGS, bundled_defenses, load_purifier
+from alu.loading import LEARNED, READINGS, bundled_defenses, load_purifier
+from alu.models import cards
 
 
 def test_every_offered_name_means_something_and_is_offered_once() -> None:
@@ -97,6 +98,31 @@ def test_purifiers_by_name(name: str, kind: str, setting: dict[str, float]) -> N
 def test_a_purifier_that_follows_a_classifier_asks_for_it() -> None:
     with pytest.raises(UsageError, match="hedge follows a classifier's gradient"):
         load_purifier("hedge")
+    soap = load_purifier("soap@2", classifier=models.load("cifar10-standard"))
+    assert (type(soap).__name__, soap.steps) == ("SOAP", 2)  # type: ignore[attr-defined]
     assert type(load_purifier("hedge", classifier=models.load("cifar10-standard"))).__name__ == "Hedge"
     with pytest.raises(UsageError, match="no purifier 'cifar10-vea'. Did you mean cifar10-vae"):
         load_purifier("cifar10-vea")
+
+
+NETWORKS = {"adp": models.score, "diffpure": models.score, "long-run": models.energy, "reverse": models.contrastive}
+
+
+@pytest.mark.parametrize("method", list(LEARNED))
+def test_a_method_with_a_network_of_its_own(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    kind, usual = LEARNED[method]
+    network = NETWORKS[method](width=8)
+    card = models.Card(usual, "score", network.architecture, "none", "none", "this test", "MIT", "")  # type: ignore[arg-type]
+    file = models.save(network, card, tmp_path)
+    made = load_purifier(f"{method}:{file}@7", seed=3)
+    assert type(made) is kind
+    assert (made.steps, made.seed) == (7, 3)  # type: ignore[attr-defined]
+    monkeypatch.setattr(cards, "WEIGHTS", tmp_path / "none yet")
+    with pytest.raises(UsageError, match=f"{method} needs the bundled network {usual}, which has not been trained"):
+        load_purifier(method)
+    monkeypatch.setattr(cards, "WEIGHTS", tmp_path)
+    assert load_purifier(method).steps == kind(network).steps  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=f"Write a whole number, such as {method}@5"):
+        load_purifier(f"{method}@many")

@@ -10,11 +10,14 @@ import pytest
 import torch
 from tools import publish
 from tools.publish import Measured
+from tools.write_documents import bundled_models
 from torch import Tensor, nn
 
 from alu import data, models
 from alu.errors import UsageError
-from alu.storage import read_json, write_json
+from alu.models import cards
+from alu.purifiers import Identity, Purifier
+from alu.storage import read_json, write_json, write_tensors
 from alu.training.checkpoint import Progress, save_checkpoint
 from alu.training.loop import Run
 from alu.training.recipes import RECIPES, recipe, seeded
@@ -118,7 +121,74 @@ def test_every_recipe_of_the_zoo_has_its_measure() -> None:
         "cifar10-smooth", "cifar10-smooth-50", "cifar10-denoiser",
     }  # fmt: skip
     assert kinds["cifar10-denoiser"] == "noise_denoiser"
+    own = {"score": "score_network", "energy": "energy", "contrastive": "contrastive", "soap": "consistent_classifier"}
+    assert {name: kinds[f"cifar10-{name}"] for name in own} == own
     assert kinds["tiny-imagenet-standard"] == kinds["cifar10-gairat"] == "plain_classifier"
+
+
+class Brighter(Purifier):
+    """Turns dark images bright, and bright ones brighter."""
+
+    def run(self, images: Tensor) -> Tensor:
+        return images + 0.2
+
+
+def test_methods_are_measured_as_they_are_deployed() -> None:
+    about = Measured("shades-soap", "shades", shades())
+    found = publish.behind(Brightness(), "shades-standard", [Brighter(), Identity()], about)
+    # Of 40 images 16 are labelled bright, and behind the first purifier all are. 8/255 reaches no boundary.
+    assert {name: figure["percent"] for name, figure in found.items()} == {
+        "shades-standard behind Brighter, clean": 40.0,
+        "shades-standard behind Brighter, oblivious PGD-20, 8/255": 40.0,
+        "shades-standard behind Identity, clean": 90.0,
+        "shades-standard behind Identity, oblivious PGD-20, 8/255": 90.0,
+        "shades-standard alone, PGD-20, 8/255": 90.0,
+    }  # fmt: skip
+
+
+def test_every_method_is_measured_behind_its_own_purifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[tuple[str, list[str]]] = []
+
+    def note(classifier: nn.Module, name: str, purifiers: list[Purifier], about: Measured) -> dict[str, object]:
+        measured.append((name, [type(purifier).__name__ for purifier in purifiers]))
+        return {}
+
+    monkeypatch.setattr(publish, "behind", note)
+    monkeypatch.setattr(models, "load", lambda name: Brightness())
+    about = Measured("shades-soap", "shades", shades())
+    publish.score_network(models.score(width=8), about)
+    publish.energy(models.energy(width=8), about)
+    publish.contrastive(models.contrastive(width=8), about)
+    assert "clean accuracy" in publish.consistent_classifier(Brightness(), about)
+    assert measured == [
+        ("shades-standard", ["ADP", "DiffPure"]), ("shades-standard", ["LongRun"]), ("shades-at", ["ReverseAttack"]),
+        ("shades-soap", ["SOAP"]),
+    ]  # fmt: skip
+
+
+def test_a_run_of_the_energy_is_published_without_its_bank(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:  # fmt: skip
+    made = recipe("cifar10-energy")
+    network = seeded(lambda: models.energy(width=8, bank=4), 0)
+    facts = {"settings": {**made.settings.as_json(), "epochs": 1}, "data": ["toys", "train", 64, [3, 32, 32]],
+             "objective": json.loads(json.dumps(made.objective().as_json())),
+             "architecture": network.architecture}  # fmt: skip
+    write_json(tmp_path / "run.json", facts)
+    write_tensors(tmp_path / "best.safetensors", network.state_dict())
+    (tmp_path / "curve.jsonl").write_text(json.dumps({"step": 1, "epoch": 1}) + "\n")
+    monkeypatch.setattr(data, "open_dataset", lambda *_, **__: shades())
+    monkeypatch.setattr(publish, "energy", lambda model, about: {"kept": about.figure(torch.ones(5).bool())})
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    monkeypatch.setattr(models, "save", lambda model, card, half: cards.save(model, card, weights, half=half))
+    path = publish.publish_run("cifar10-energy", tmp_path)
+    card = cards.read_card(path.with_suffix(".json"))
+    assert card.architecture["bank"] == 0
+    assert card.differs == made.differs
+    assert "The authors" in card.differs
+    assert path.stat().st_size < 2.2 * sum(weight.numel() for weight in network.parameters()) + 4_000
+    assert f"How it differs from its paper: {made.differs}" in bundled_models(weights, {})
 
 
 @pytest.mark.parametrize(("last", "whole"), [(0, False), (-1, False), (1, True)])

@@ -38,7 +38,11 @@ def fit(
     ],
     out: Annotated[Path, typer.Option(help="Folder to write the defence to.")],
     purifier: Annotated[
-        str, typer.Option(help="vae (trains one), pca, blur, median, jpeg, a bundled VAE, or a .safetensors file.")
+        str,
+        typer.Option(
+            help="vae (trains one), pca, blur, median, jpeg, a bundled VAE, or a .safetensors file; methods of others: "
+            "anti-adversary, hedge, soap, and for CIFAR-10 adp, diffpure, long-run, reverse."
+        ),
     ] = "vae",
     steps: Annotated[
         int, typer.Option(help="A VAE's latent steps per image; more is slower and keeps more clean answers.")

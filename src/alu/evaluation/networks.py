@@ -13,6 +13,8 @@ from alu.models.cards import Card, weight_hash
 NOT_ROBUST = 1.0
 """Percent: a network with less accuracy under PGD-20 was not trained to withstand attacks."""
 
+PLAIN = ("-standard", "-unified")
+
 
 def other_networks(subject: Subject, dataset: Dataset) -> tuple[nn.Module, ...]:
     """A bundled classifier for the same classes and image size that is not the one under attack, where there is one;
@@ -21,7 +23,8 @@ def other_networks(subject: Subject, dataset: Dataset) -> tuple[nn.Module, ...]:
     cards = {name: models.card(name) for name in models.names("classifier")}
     size = max(dataset.shape[1:])
     fit = [name for name, card in cards.items() if card.sha256 != own and card.classes == dataset.classes]
-    first = [name for name in fit if _transfers(cards[name], size)]
+    # Plain networks first: which one is attacked must not change when a method's own classifier joins the package.
+    first = sorted((name for name in fit if _transfers(cards[name], size)), key=lambda name: not name.endswith(PLAIN))
     # The classifier behind a search is a robust one, and images of a robust network transfer to it.
     robust = [name for name in fit if name not in first and _reads(cards[name], size)]
     chosen = [*first, *robust] if refuses_by_search(subject.defense) else first[:1]

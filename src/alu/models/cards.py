@@ -25,7 +25,8 @@ class Card:
     Parameters
     ----------
     name, task, architecture
-        Its name, "classifier", "vae", "denoiser" or "pca", and the description from which it is rebuilt.
+        Its name; "classifier", "vae", "denoiser", "pca", "score", "energy" or "contrastive"; and the description from
+        which it is rebuilt.
     data, command
         What it was trained on and how much of it, and the command that trains it again.
     source, licence
@@ -34,6 +35,8 @@ class Card:
         Of the weights themselves (names, shapes, values), not of the file.
     figures, classes
         Measured figures by name, each with what it was measured on; and the names of the classes.
+    differs
+        How it differs from the paper it is taken from, as sentences.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Card:
     sha256: str
     figures: dict[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    differs: str = ""
 
 
 def as_figure(share: Share, on: str) -> dict[str, Any]:
@@ -86,7 +90,7 @@ def names(task: str | None = None) -> list[str]:
     Parameters
     ----------
     task
-        Only those of this task: "classifier", "vae", "denoiser" or "pca".
+        Only those of this task, such as "classifier" or "vae".
 
     Examples
     --------

@@ -28,7 +28,8 @@ SUITE = 2
 
 @dataclass(frozen=True)
 class System:
-    """A bundled classifier behind a purifier, by their names; "cifar10-vae@5" takes 5 latent steps, others take 20."""
+    """A bundled classifier behind a purifier, by their names; "cifar10-vae@5" takes 5 latent steps, others take 20. A
+    method with a network of its own is written with it, "adp:cifar10-score"."""
 
     classifier: str
     purifier: str
@@ -41,7 +42,8 @@ class System:
     @property
     def needs(self) -> tuple[str, ...]:
         """The bundled models it is made of; filters and guided purifiers have none."""
-        both = dict.fromkeys((self.classifier, self.purifier))
+        network = self.purifier.partition("@")[0].rpartition(":")[2]
+        both = dict.fromkeys((self.classifier, network))
         return tuple(name for name in both if name.startswith(f"{self.dataset}-"))
 
 
@@ -76,6 +78,8 @@ class Experiment(Generic[K]):
     """What the quick form does not measure at all, as a sentence."""
     claims: tuple[Claim, ...] = ()
     """What the paper says that this experiment decides."""
+    computed_from: tuple[str, ...] = ()
+    """The experiments whose cells it shows, where it measures none of its own."""
 
     @property
     def name(self) -> str:

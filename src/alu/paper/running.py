@@ -167,7 +167,9 @@ def _cells_of(experiment: Experiment[Any], out: Path, sizes: Sizes, seed: int, f
 
 
 def _chosen(name: str, every: list[Cell[Any]], only: str) -> list[Cell[Any]]:
-    """The cells whose keys match."""
+    """The cells whose keys match; none of an experiment that is computed from the cells of others."""
+    if not every:
+        return []
     cells = [cell for cell in every if fnmatchcase(str(cell.key), only)]
     if not cells:
         # Rows, not cells: table 2 has nearly two hundred of them.

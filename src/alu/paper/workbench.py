@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from alu import data, models
-from alu.attacks import PGD, AutoAttack, CWLinf
+from alu.attacks import APGDCE, PGD, AutoAttack, CWLinf
+from alu.attacks.adaptive.base import DRAWS
 from alu.attacks.adaptive.view import smoothly_purified
 from alu.attacks.base import Attack
 from alu.data.dataset import Dataset
@@ -115,6 +116,8 @@ class Workbench:
         same: dict[str, Any] = {"eps": EPS, "seed": self.seed}
         if name == "autoattack":
             return AutoAttack(**same)
+        if name == "apgd-20":
+            return APGDCE(steps=20, draws=DRAWS["quick"], **same)
         return {"pgd-20": PGD, "cw-linf": CWLinf}[name](steps=20, **same)
 
     def attacked(
@@ -199,6 +202,13 @@ class Workbench:
         """What is deployed answers."""
         defense = self.defense(system, reading)
         return defense.judge(self.evidence(defense, system, images))
+
+    def purified_answers(self, system: System, images: ImageSet) -> Measured:
+        """Right or not for each image: the bare classifier and the purified answer, of a method that has no other; a
+        detector would have to be calibrated for one."""
+        evidence = self.evidence(self.defense(system, Reading.PURIFIED), system, images)
+        bare, purified = (logits.argmax(1) == images.labels for logits in (evidence.pre_logits, evidence.post_logits))
+        return {"n": len(images), "bare": digits(bare), "purified": digits(purified)}
 
     def answers(self, system: System, images: ImageSet) -> Measured:
         """Right or not for each image: the bare classifier, the purified answer, and `rule_answers` of each reading."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 from alu.check import check_images, evaluating
 from alu.errors import InputError, UsageError, check_choice
 from alu.parts import Part
+from alu.rng import derived_seed
 
 GradMode = Literal["blind", "bpda", "surrogate", "unrolled", "implicit"]
 GRAD_MODES: tuple[GradMode, ...] = get_args(GradMode)
@@ -70,6 +73,8 @@ class Purification:
     ----------
     purified, reconstruction
         The purified images and, if it was asked for, the output before any step.
+    others
+        The same images in further random draws, where a purifier makes several.
 
     Examples
     --------
@@ -78,6 +83,13 @@ class Purification:
 
     purified: Tensor
     reconstruction: Tensor | None = None
+    others: tuple[Tensor, ...] = ()
+
+    def averaged(self, logits: Callable[[Tensor], Tensor]) -> Tensor:
+        """The mean over all draws of what `logits` says of them."""
+        if not self.others:
+            return logits(self.purified)
+        return torch.stack([logits(draw) for draw in (self.purified, *self.others)]).mean(0)
 
 
 class Replace(torch.autograd.Function):
@@ -113,6 +125,10 @@ class Purifier(Part, nn.Module, ABC):
     """
 
     family: ClassVar[str] = "purifier"
+    draws: int = 1
+    """How many random draws `purify` makes, by as many seeds; a defence averages their logits."""
+    stands_in: ClassVar[bool] = True
+    """Whether `surrogate` is worth differentiating; where it is only the image itself, attackers take BPDA."""
 
     @property
     def traits(self) -> Traits:
@@ -139,7 +155,11 @@ class Purifier(Part, nn.Module, ABC):
         return Purification(replace(self.smooth(images), value), reconstruction)
 
     def purify(self, images: Tensor, grad_mode: GradMode = "unrolled", *, reconstruct: bool = False) -> Purification:
-        """Purified images and, if `reconstruct`, the reconstruction. The value is the same in every mode."""
+        """Purified images in every draw and, if `reconstruct`, the reconstruction; the same values in every mode."""
+        if self.draws > 1:
+            first = self._drawn(0).purify(images, grad_mode, reconstruct=reconstruct)
+            more = [self._drawn(number).purify(images, grad_mode).purified for number in range(1, self.draws)]
+            return Purification(first.purified, first.reconstruction, tuple(more))
         who = type(self).__name__
         check_choice("gradient mode", grad_mode, GRAD_MODES)
         check_images(images, who)
@@ -162,12 +182,23 @@ class Purifier(Part, nn.Module, ABC):
                 if grad_mode == "bpda":
                     exact = self._exact(images.detach(), False)
                     reconstruction = self.reconstructed(images) if reconstruct else None
-                    return Purification(replace(images, exact.purified), reconstruction)
+                    others = tuple(replace(images, draw) for draw in exact.others)
+                    return Purification(replace(images, exact.purified), reconstruction, others)
                 return self.differentiated(images, grad_mode, reconstruct)
 
     def forward(self, images: Tensor, grad_mode: GradMode = "unrolled") -> Tensor:
-        """Purified images."""
-        return self.purify(images, grad_mode).purified
+        """Purified images, in the first draw."""
+        return self._drawn(0).purify(images, grad_mode).purified
+
+    def _drawn(self, number: int) -> Self:
+        """A purifier that makes one of this one's draws; it shares all weights."""
+        if self.draws == 1:
+            return self
+        one = copy.copy(self)
+        one.draws = 1
+        if number:
+            one.seed = derived_seed(self.seed, "averaged", number)  # type: ignore[assignment, arg-type]
+        return one
 
     def reconstruct(self, images: Tensor) -> Tensor:
         """The differentiable output before any step; only where `has_reconstruction`."""

@@ -53,13 +53,13 @@ class Chain(Purifier):
     def differentiated(self, images: Tensor, grad_mode: GradMode, reconstruct: bool) -> Purification:
         """The parts' own gradients, joined by the chain rule."""
         for part in self.parts[:-1]:
-            images = part.purify(images, grad_mode).purified
+            images = part(images, grad_mode)
         return self.parts[-1].purify(images, grad_mode, reconstruct=reconstruct)
 
     def reconstruct(self, images: Tensor) -> Tensor:
         """The last part's reconstruction of what reaches it."""
         for part in self.parts[:-1]:
-            images = part.purify(images, "surrogate").purified
+            images = part(images, "surrogate")
         return self.parts[-1].reconstruct(images)
 
     def _exact(self, images: Tensor, reconstruct: bool) -> Purification:

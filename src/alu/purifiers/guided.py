@@ -32,6 +32,8 @@ class Guided(Purifier):
     True
     """
 
+    stands_in = False
+
     def __init__(self, classifier: nn.Module | str) -> None:
         super().__init__()
         self.classifier = load(classifier) if isinstance(classifier, str) else classifier

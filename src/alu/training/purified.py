@@ -71,7 +71,7 @@ class Unified(PurifiedObjective):
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; the VAE by name or hash."""
-        return {**super().as_json(), "vae": _identity(self.vae)}
+        return {**super().as_json(), "vae": identity(self.vae)}
 
 
 class AsymmetricUnified(PurifiedObjective):
@@ -102,7 +102,7 @@ class GuidedDenoising(Objective):
         clean: float = 0.125,
         measured_on: int = 300,
     ) -> None:
-        self.classifier = _frozen(classifier)
+        self.classifier = frozen(classifier)
         self.eps, self.steps, self.step_size = eps, steps, step_size
         self.clean, self.measured_on = clean, measured_on
 
@@ -137,7 +137,7 @@ class GuidedDenoising(Objective):
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; the classifier by name or hash."""
-        return {**super().as_json(), "classifier": _identity(self.classifier)}
+        return {**super().as_json(), "classifier": identity(self.classifier)}
 
 
 class NoiseDenoising(Consistency):
@@ -152,7 +152,7 @@ class NoiseDenoising(Consistency):
         self, classifier: nn.Module, sigma: float = 0.25, pixels: float = 10.0, warmup: float = 0.5, **more: Any
     ) -> None:
         super().__init__(sigma, **more)
-        self.classifier, self.pixels, self.warmup = _frozen(classifier), pixels, warmup
+        self.classifier, self.pixels, self.warmup = frozen(classifier), pixels, warmup
 
     def prepare(self, device: torch.device) -> None:
         """Move the classifier to the device."""
@@ -174,14 +174,14 @@ class NoiseDenoising(Consistency):
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; the classifier by name or hash."""
-        return {**super().as_json(), "classifier": _identity(self.classifier)}
+        return {**super().as_json(), "classifier": identity(self.classifier)}
 
 
-def _frozen(classifier: nn.Module) -> nn.Module:
+def frozen(classifier: nn.Module) -> nn.Module:
     """A copy: gradients for weights that are not trained would cost time, and the caller's own stay as they are."""
     return copy.deepcopy(classifier).eval().requires_grad_(False)
 
 
-def _identity(model: nn.Module) -> str:
+def identity(model: nn.Module) -> str:
     """A bundled network's name, or a hash: a run must not go on with another network in its place."""
     return bundled_name(model) or weight_hash(model)[:16]

@@ -34,11 +34,13 @@ class Recipe:
     objective: Callable[[], Objective]
     settings: Settings
     task: str = "classifier"
-    """"classifier", "vae" or "denoiser", as on a card."""
+    """"classifier", "vae", "denoiser", "score", "energy" or "contrastive", as on a card."""
     needs: tuple[str, ...] = ()
     continues: str = ""
     """A recipe whose run this one is fine-tuned from; it must be given as `start`."""
     name: str = ""
+    differs: str = ""
+    """How it differs from its paper, as sentences, for its card."""
 
     def settings_for(self, images: data.Dataset) -> Settings:
         """The settings before any change; a recipe for the user's own images fits them to how many there are."""
@@ -88,7 +90,7 @@ class Recipe:
             name="model", task=self.task, architecture=run.model.architecture,  # type: ignore[arg-type]
             data=f"{run.data.name}, {len(run.data):,} images of its {run.data.split} split", command=command,
             source="trained with the command above", licence="yours", sha256="", figures=facts,
-            classes=run.data.classes if self.task == "classifier" else (),
+            classes=run.data.classes if self.task == "classifier" else (), differs=self.differs,
         )  # fmt: skip
         return models.save(run.model, card, run.folder)
 

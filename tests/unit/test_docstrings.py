@@ -19,7 +19,15 @@ from alu.defense import Defense
 from alu.exported import Exported
 from alu.loading import load_purifier
 
-MODULES = ("alu.purifiers", "alu.detectors", "alu.attacks", "alu.attacks.adaptive", "alu.models", "alu.exported", "alu.integrations")
+MODULES = (
+    "alu.purifiers",
+    "alu.detectors",
+    "alu.attacks",
+    "alu.attacks.adaptive",
+    "alu.models",
+    "alu.exported",
+    "alu.integrations",
+)
 SECTION = re.compile(r"^(?P<title>[A-Z]\w+)\n-{3,}$", re.M)
 SHARED = {"images", "batch_size", "evidence"}
 """What methods of a defence, exported or not, take; its class describes them once."""

@@ -29,6 +29,7 @@ PROMISED = {
         "--budget", "--data", "--device", "--eps", "--help", "--n", "--norm", "--out", "--root", "--seed", "--shard",
         "--size", "--strict", "--suite", "--trust", "subject",
     ],
+    "export": ["--classifier", "--data", "--help", "--out", "--root", "--size", "--trust", "defense"],
     "fit": [
         "--checkpoint", "--classifier", "--data", "--detector", "--device", "--epochs", "--false-alarm", "--force",
         "--help", "--max-minutes", "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size",

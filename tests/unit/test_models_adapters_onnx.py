@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ from alu.errors import AluError, InputError, NoGradientError, StorageError, Usag
 from alu.models import Adapter, from_onnx, weight_hash
 from alu.models.normalize import IMAGENET
 from alu.purifiers import JPEG
+from tests import onnx_files
+from tests.onnx_files import constants, onnx, runtime
 
-onnx = pytest.importorskip("onnx", reason="needs onnx: pip install -e '.[dev]'")
-runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install -e '.[onnx]'")
 SAMPLE = alu.data.sample("test").draw(20)
 IMAGES = SAMPLE.images[:5, :, :8, :8].contiguous()
 MEAN = "y = ReduceMean<axes=[2, 3], keepdims=0>(x)"
@@ -33,29 +32,12 @@ def written(
     path: Path, shape: str, body: str = MEAN, kind: str = "float", out: str = "float[n, 3] y", more: str = "x"
 ) -> Path:
     """An ONNX file from the text of its graph; `more` is the name of the last input."""
-    text = f'<ir_version: 8, opset_import: ["" : 17]> g ({kind}[{shape}] {more}) => ({out}) {{ {body} }}'
-    onnx.save(onnx.parser.parse_model(text), path)
-    return path
+    return onnx_files.from_text(path, f"g ({kind}[{shape}] {more}) => ({out}) {{ {body} }}")
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundled classifier without its normalisation, as somebody would export it."""
-    network = alu.models.load("cifar10-standard").to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    layer, network.normalize = network.normalize, torch.nn.Identity()
-    path = tmp_path_factory.mktemp("onnx") / "network.onnx"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter that needs no further package is an old one
-        torch.onnx.export(
-            network, (layer(SAMPLE.images[:2]),), path, dynamo=False, input_names=["pixels"], output_names=["logits"],
-            dynamic_axes={"pixels": {0: "n"}, "logits": {0: "n"}},
-        )  # fmt: skip
-    return path
-
-
-def constants() -> dict[str, Any]:
-    layer: Any = alu.models.load("cifar10-standard").normalize
-    return {"mean": layer.mean.flatten().tolist(), "std": layer.std.flatten().tolist()}
+    return onnx_files.exported(tmp_path_factory.mktemp("onnx") / "network.onnx")
 
 
 def test_logits_are_those_of_the_runtime_and_of_the_network(exported: Path) -> None:

@@ -17,9 +17,8 @@ from alu.errors import StorageError, UntrustedError
 from alu.models import Adapter
 from alu.purifiers import Blur
 from alu.storage import read_checked, write_checked
+from tests.onnx_files import from_text
 
-onnx = pytest.importorskip("onnx", reason="needs onnx: pip install -e '.[dev]'")
-pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install -e '.[onnx]'")
 SAMPLE = alu.data.sample("test").draw(60)
 GRAPH = "g (float[n, 3, 32, 32] x) => (float[n, 3] y) { y = ReduceMean<axes=[2, 3], keepdims=0>(x) }"
 FRESH = """
@@ -30,15 +29,9 @@ print(defense.decide(alu.data.sample("test").draw(60).images).score.tolist())
 """
 
 
-def written(path: Path, text: str = GRAPH) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
-    return path
-
-
 def saved(place: Path) -> alu.Defense:
     """A defence around place/models/mean.onnx, saved as place/defense."""
-    classifier = alu.models.from_onnx(written(place / "models" / "mean.onnx"), mean=0.4, std=0.1)
+    classifier = alu.models.from_onnx(from_text(place / "models" / "mean.onnx", GRAPH), mean=0.4, std=0.1)
     defense = alu.Defense(classifier, Blur(0.7), LogitPeak(0.05)).calibrate(SAMPLE.images[:40])
     defense.save(place / "defense")
     return defense
@@ -66,7 +59,7 @@ def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
     saved(tmp_path)
     file = tmp_path / "models" / "mean.onnx"
     kept = file.read_bytes()
-    written(file, GRAPH.replace("ReduceMean", "ReduceMax"))
+    from_text(file, GRAPH.replace("ReduceMean", "ReduceMax"))
     with pytest.raises(StorageError, match="its weights differ"):
         alu.Defense.load(tmp_path / "defense")
     file.write_bytes(kept)
@@ -77,7 +70,7 @@ def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
         StorageError, match=r"was saved around onnx:.*, which is not there any more. Put it back, or pass"
     ):
         alu.Defense.load(tmp_path / "defense")
-    elsewhere = written(tmp_path / "elsewhere.onnx")
+    elsewhere = from_text(tmp_path / "elsewhere.onnx", GRAPH)
     alu.Defense.load(tmp_path / "defense", alu.models.from_onnx(elsewhere, mean=0.4, std=0.1))
 
 

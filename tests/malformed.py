@@ -10,6 +10,7 @@ import socket
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from PIL import Image
@@ -80,17 +81,22 @@ def png(width: int, height: int, *chunks: bytes) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + header + b"".join(chunks) + chunk(b"IEND", b"")
 
 
+@cache
+def packed(count: int) -> bytes:
+    return zlib.compress(b"\0" * count)
+
+
 def bomb(draws: random.Random) -> Request:
     """A small file that would become large."""
     side = draws.choice([1_000, 20_000, 65_000, 2**31 - 1])
-    zeros = zlib.compress(b"\0" * 3_000_000)
+    zeros = packed(3_000_000)
     inside = png(9_000, 9_000, chunk(b"IDAT", zeros))
     icon = struct.pack("<HHHBBBBHHII", 0, 1, 1, 32, 32, 0, 0, 1, 32, len(inside), 22) + inside
     candidates = [
         png(side, side, chunk(b"IDAT", zeros)),
-        png(32, 32, chunk(b"zTXt", b"k\0\0" + zlib.compress(b"\0" * 80_000_000)), chunk(b"IDAT", zeros)),
+        png(32, 32, chunk(b"zTXt", b"k\0\0" + packed(80_000_000)), chunk(b"IDAT", zeros)),
         png(32, 32, chunk(b"iCCP", b"k\0\0" + zeros), chunk(b"IDAT", zeros)),
-        png(32, 32, chunk(b"IDAT", zlib.compress(b"\0" * 50_000_000))),
+        png(32, 32, chunk(b"IDAT", packed(50_000_000))),
         b"GIF89a" + struct.pack("<HHBBB", 65535, 65535, 0, 0, 0) + b"," + b"\0\0\0\0\xff\xff\xff\xff\0\x08;",
         b"P6 60000 60000 255\n" + b"\0" * 100,
         b"BM" + struct.pack("<IHHIIiiHHIIiiII", 100, 0, 0, 54, 40, 60_000, 60_000, 1, 24, 0, 0, 0, 0, 0, 0),

@@ -288,6 +288,13 @@ def test_a_key_from_a_file_or_the_environment(tmp_path: Path, saved_pca: Path) -
         assert [post(port, body, key=key).status for key in (None, KEY)] == [401, 200]
 
 
+def test_a_bundled_defence_is_calibrated_whatever_the_limits_are(tmp_path: Path) -> None:
+    with serving(tmp_path, Path("demo-pca@20"), "--max-pixels", 1024, "--max-pictures", 1) as (_, port):
+        assert post(port, png(alu.data.sample("test").pixels[0])).status == 200
+        found = ask(port, "GET", "/v1/model").json
+        assert (found["name"], found["settings"]["purifier"]["components"]) == ("demo-pca@20", 20)
+
+
 def test_a_second_service_cannot_write_to_the_same_files(tmp_path: Path, saved_pca: Path) -> None:
     with serving(tmp_path, saved_pca, "--state", "state.json"):
         done = fresh(tmp_path, "serve", saved_pca, "--port", 0, "--state", "state.json")

@@ -112,8 +112,6 @@ def _run(service: Service, host: str, port: int, key: str | None) -> None:
     from alu.serve.server import listen, server
 
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    # Some formats hold a second picture inside; Pillow compares that one with this number before it decodes it.
-    Image.MAX_IMAGE_PIXELS = service.limits.pixels
     socket = listen(host, port)
     running = server(build(service, key), service.limits, service.records.metrics)
     address = socket.getsockname()
@@ -121,6 +119,9 @@ def _run(service: Service, host: str, port: int, key: str | None) -> None:
 
     def loaded(failure: BaseException | None) -> None:
         if failure is None:
+            # Some formats hold a second picture inside, which Pillow compares with this number before it decodes it.
+            # Our own files, which may be larger, have been read by now.
+            Image.MAX_IMAGE_PIXELS = service.limits.pixels
             sys.stderr.write(f"alu: ready, listening on http://{shown}:{address[1]} (documentation at /docs)\n")
         else:
             running.should_exit = True

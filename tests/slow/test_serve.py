@@ -25,7 +25,7 @@ def test_memory_stays(tmp_path: Path, saved_pca: Path) -> None:
     body = png(alu.data.sample("test").pixels[0])
 
     def resident(port: int) -> float:
-        found = re.search(r"process_resident_memory_bytes (\S+)", ask(port, "GET", "/metrics").body.decode())
+        found = re.search(r"^process_resident_memory_bytes (\S+)", ask(port, "GET", "/metrics").body.decode(), re.M)
         assert found
         return float(found[1])
 

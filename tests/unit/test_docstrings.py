@@ -31,9 +31,12 @@ def public_names() -> dict[str, Any]:
     for place in MODULES:
         module = import_module(place)
         things |= {f"{place}.{name}": getattr(module, name) for name in module.__all__}
-    for name in ("Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "fit", "load"):
+    for name in ("Client", "Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "fit", "load"):
         things[f"alu.{name}"] = getattr(alu, name)
     things |= {f"alu.Defense.{name}": getattr(Defense, name) for name in vars(Defense) if not name.startswith("_")}
+    for kind in (alu.Client, alu.monitor.Martingale, alu.monitor.Monitor):
+        members = {name: getattr(kind, name) for name in vars(kind) if not name.startswith("_")}
+        things |= {f"{kind.__name__}.{name}": thing for name, thing in members.items()} | {kind.__name__: kind}
     return {name: thing for name, thing in things.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
 
 

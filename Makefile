@@ -43,6 +43,7 @@ bench: setup
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/refusal.py
 	$(BIN)/python bench/export.py
+	$(BIN)/python bench/serve.py --write
 
 clean:
 	rm -rf $(VENV) demo docs/_build

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
-from bench import export, latency, refusal
+from bench import export, latency, refusal, serve
 
 from alu import Decision, Defense, data, models
 from alu.purifiers import Blur
@@ -38,3 +40,19 @@ def _decided(sigma: float) -> Decision:
     return Defense(models.load("cifar10-standard"), Blur(sigma), rule="purified").decide(
         data.sample("test").images[:20]
     )
+
+
+@pytest.mark.skipif(shutil.which("hey") is None, reason="needs the program hey, which is not there")
+def test_the_service_is_measured_beside_the_same_work_in_one_process() -> None:
+    row = serve.measure("demo-pca@5", 1, 0.3, 192, first=64)
+    assert row["pictures_per_second"] > 0
+    over = row["overload"]
+    assert isinstance(over, dict)
+    assert over["sent"] == over["answered_200"] + over["answered_503"] + over["lost"]
+    assert row["memory_bytes"].keys() == {"64", "192"}  # type: ignore[attr-defined]
+    facts = {"processor": "a processor", "threads": 2, "torch": "2", "commit": "c"}
+    lines = serve.table({"rows": [row], "measured with": facts}).splitlines()
+    assert [line.count("|") for line in lines[:3]] == [len(serve.TITLES) + 1] * 3
+    assert lines[2].startswith("| `demo-pca@5` | ")
+    page = serve.PAGE.read_text()
+    assert all(page.count(mark) == 1 for mark in serve.MARKS)

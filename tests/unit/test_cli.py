@@ -42,6 +42,11 @@ PROMISED = {
     ],
     "report": ["--help", "--out", "results"],
     "reproduce": ["--device", "--fresh", "--help", "--only", "--out", "--quick", "--root", "--seed", "name"],
+    "serve": [
+        "--alarm", "--audit", "--audit-keep", "--audit-megabytes", "--batch-size", "--classifier", "--device", "--help",
+        "--host", "--key-file", "--max-megabytes", "--max-pictures", "--max-pixels", "--patience", "--port", "--queue",
+        "--resize", "--state", "--timeout", "--trust", "defense",
+    ],
     "train": [
         "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "--start", "name",
     ],

@@ -40,11 +40,14 @@ def public_names() -> dict[str, Any]:
     for place in MODULES:
         module = import_module(place)
         things |= {f"{place}.{name}": getattr(module, name) for name in module.__all__}
-    for name in ("Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "export", "fit", "load"):
+    for name in ("Client", "Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "export", "fit", "load"):
         things[f"alu.{name}"] = getattr(alu, name)
     for kind in (Defense, Exported):
         own = [name for name in vars(kind) if not name.startswith("_")]
         things |= {f"alu.{kind.__name__}.{name}": getattr(kind, name) for name in own}
+    for kind in (alu.Client, alu.monitor.Martingale, alu.monitor.Monitor):
+        members = {name: getattr(kind, name) for name in vars(kind) if not name.startswith("_")}
+        things |= {f"{kind.__name__}.{name}": thing for name, thing in members.items()} | {kind.__name__: kind}
     return {name: thing for name, thing in things.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
 
 

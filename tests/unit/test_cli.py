@@ -44,8 +44,8 @@ PROMISED = {
     "reproduce": ["--device", "--fresh", "--help", "--only", "--out", "--quick", "--root", "--seed", "name"],
     "serve": [
         "--alarm", "--audit", "--audit-keep", "--audit-megabytes", "--batch-size", "--classifier", "--device", "--help",
-        "--host", "--key-file", "--max-megabytes", "--max-pictures", "--max-pixels", "--patience", "--port", "--queue",
-        "--resize", "--state", "--timeout", "--trust", "defense",
+        "--host", "--key-file", "--max-megabytes", "--max-pictures", "--max-pixels", "--patience", "--playground",
+        "--port", "--queue", "--resize", "--state", "--timeout", "--trust", "defense",
     ],
     "train": [
         "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "--start", "name",

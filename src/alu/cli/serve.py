@@ -29,7 +29,9 @@ MEGABYTE = 1 << 20
 def serve(
     defense: Annotated[
         str,
-        typer.Argument(help="A saved defence, a bundled one (demo, or demo@5 for 5 latent steps), module:function."),
+        typer.Argument(
+            help="A saved or exported defence, a bundled one (demo, or demo@5 for 5 latent steps), module:function."
+        ),
     ],
     host: Annotated[
         str, typer.Option(help="Address to listen on. Others than this machine's own need a key.")
@@ -77,6 +79,7 @@ def serve(
         if place is not None:
             refuse_unwritable(place, option)
             hold(place)
+    from alu.exported import is_export
     from alu.serve.audit import AuditLog
     from alu.serve.batching import StoppedError
     from alu.serve.limits import Limits
@@ -90,6 +93,11 @@ def serve(
     settings = Settings(limits, batch_size, queue, patience, resize=resize)
 
     def load() -> Engine:
+        if is_export(Path(defense)):
+            from alu.serve.exports import ExportedEngine, refuse_settings
+
+            refuse_settings(Path(defense), classifier, device)
+            return ExportedEngine(Path(defense))
         from alu.serve.defended import load_engine
 
         with stages() as watch:

@@ -15,8 +15,8 @@ from alu.purifiers.stepwise import Stepwise
 class SignSteps(Stepwise):
     """Base of purifiers that go down a loss by sign steps. A subclass writes `loss`.
 
-    A sign has no useful derivative. What is differentiated is g / sqrt(g² + c²), with c the mean of abs(g) over an image,
-    at the points that the sign steps visit.
+    A sign has no useful derivative. What is differentiated is g / sqrt(g² + c²), with c the mean of abs(g) over an
+    image, at the points that the sign steps visit.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,attacks,art,export,serve]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,attacks,art,export,serve,huggingface,sklearn]'
 	touch $(STAMP)
 
 demo: setup
@@ -42,6 +42,8 @@ bench: setup
 	$(BIN)/python bench/attacks.py
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/refusal.py
+	$(BIN)/python bench/export.py
+	$(BIN)/python bench/serve.py --write
 
 clean:
 	rm -rf $(VENV) demo docs/_build

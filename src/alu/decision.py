@@ -55,6 +55,11 @@ class Evidence:
         images, purified, before, after = (getattr(self, name)[at] for name in TENSORS)
         return Evidence(images, purified, before, after, self.classifier)
 
+    def without_images(self) -> Evidence:
+        """The logits alone, for detectors that look at nothing else: no memory is kept for pixels."""
+        nothing = self.images.new_empty((len(self), 0))  # a slice would keep all of them alive
+        return Evidence(nothing, nothing, self.pre_logits, self.post_logits, self.classifier)
+
     @staticmethod
     def join(parts: Sequence[Evidence]) -> Evidence:
         """One piece of evidence from those of several batches."""

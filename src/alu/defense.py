@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -14,6 +14,7 @@ from alu.assembly import check_suspicious, refuse_misfits, refuse_without_limits
 from alu.check import answers, check_images, check_logits, evaluating, full_precision, look_like_probabilities, warn
 from alu.decision import Decision, Evidence, Findings, RuleName, find_rule
 from alu.detectors.base import Detection, Detector
+from alu.detectors.calibration import calibrate
 from alu.detectors.residual import Residual
 from alu.errors import UsageError, check_choice
 from alu.pixels import refuse_none, refuse_other_size
@@ -24,6 +25,7 @@ from alu.purifiers.filters import Identity
 Reference = Literal["input", "reconstruction"]
 REFERENCES = get_args(Reference)
 Classifier = Callable[[Tensor], Any]
+Batches = Iterable[Tensor]
 
 
 class Defense(nn.Module):
@@ -220,28 +222,26 @@ class Defense(nn.Module):
         return Detection(unknown, unknown, torch.zeros(count, dtype=torch.bool, device=device))
 
     @torch.no_grad()
-    def calibrate(self, images: Tensor, batch_size: int = 100, watch: Count | None = None) -> Defense:
-        """Set the detector's threshold from clean images that nothing was trained on; returns itself.
+    def calibrate(self, images: Tensor | Batches, batch_size: int = 100, watch: Count | None = None) -> Defense:
+        """Set the threshold from clean images that nothing was trained on, or batches of them; returns itself.
 
         Parameters
         ----------
         watch
-            Called with (images done, images in all).
+            Called with (images done, images in all); in all 0 for batches.
 
         Examples
         --------
         >>> calibrated = defense.calibrate(alu.data.sample("calibration").images[:40])
         """
-        if self.detector is None:
-            raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
-        check_images(images, "Defense.calibrate")
-        self.detector.refuse_too_few(len(images), "")
-        parts = []
-        for start in range(0, len(images), batch_size):
-            parts.append(self.evidence(images[start : start + batch_size]))
-            if watch is not None:
-                watch(min(start + batch_size, len(images)), len(images))
-        return self.calibrate_on(Evidence.join(parts))
+        total = 0
+        if isinstance(images, Tensor):
+            check_images(images, "Defense.calibrate")
+            total = len(images)
+            if self.detector is not None:
+                self.detector.refuse_too_few(total, "")
+            images = torch.split(images, batch_size)
+        return self._calibrated((self.evidence(batch) for batch in images), watch, total)
 
     def calibrate_on(self, evidence: Evidence) -> Defense:
         """Calibrate from the evidence of clean images, where it has already been computed; returns itself.
@@ -250,11 +250,10 @@ class Defense(nn.Module):
         --------
         >>> again = defense.calibrate_on(defense.evidence(alu.data.sample("calibration").images[:40]))
         """
-        if self.detector is None:
-            raise UsageError("This defence has no detector to calibrate. Pass detector= to Defense.")
-        self.detector.calibrate(evidence)
-        self.residual.calibrate(evidence)
-        self.shape_ = torch.tensor(evidence.images.shape[1:])
+        return self._calibrated([evidence])
+
+    def _calibrated(self, parts: Iterable[Evidence], watch: Count | None = None, total: int = 0) -> Defense:
+        self.shape_ = torch.tensor(calibrate(self.classifier, self.detector, self.residual, parts, watch, total))
         refuse_without_limits(self.rule_, self.purifier, self.residual, self.shape)
         return self
 
@@ -286,7 +285,7 @@ class Defense(nn.Module):
         path
             The folder.
         factory
-            For a classifier of your own, the function that makes it: "module:function".
+            For a classifier of your own, the function that makes it, "module:function", or its name, "hf:FOLDER".
 
         Examples
         --------

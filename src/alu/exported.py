@@ -18,6 +18,8 @@ from alu.progress import Count
 from alu.state import Rows
 from alu.storage import checksum, explained, read_checked, replacing_folder, sha256, write_checked
 
+__all__ = ["Decision", "Exported", "load"]
+
 Array = NDArray[Any]
 FACTS, CALIBRATION = "exported.json", "calibration.json"
 FORMAT = 1

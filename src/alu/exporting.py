@@ -67,7 +67,7 @@ def export(
         writer = Writer(place, shape)
         write_graphs(defense, writer)
         watch("Tracing", 1, 1)
-        facts = _facts(defense, shape, writer)
+        facts = _facts(defense, Path(folder), shape, writer)
         write_checked(place / FACTS, facts)
         _write_calibration(defense, place, facts["graphs"])
         made = Exported(place)
@@ -132,7 +132,7 @@ def _learns(defense: Defense) -> bool:
     return detector is not None and (detector.fixed is None or detector.scores_.numel() > 0)
 
 
-def _facts(defense: Defense, shape: Sequence[int], writer: Writer) -> dict[str, Any]:
+def _facts(defense: Defense, folder: Path, shape: Sequence[int], writer: Writer) -> dict[str, Any]:
     """What the export is, as plain values."""
     import onnx
 
@@ -148,7 +148,7 @@ def _facts(defense: Defense, shape: Sequence[int], writer: Writer) -> dict[str, 
         "reference": defense.reference,
         "eps": defense.residual.eps,
         "suspicious": defense.suspicious,
-        "classifier": classifier_record(defense.classifier),
+        "classifier": classifier_record(defense.classifier, folder),
         "purifier": _described(defense.purifier),
         "detector": detector,
         "program": writer.program,

@@ -21,23 +21,26 @@ from alu.data.dataset import Dataset
 from alu.data.splits import own_part
 from alu.decision import RULES, RuleName
 from alu.defense import REFERENCES, Defense, Reference
-from alu.detectors import Detector, LogitPeak, LogitShift
+from alu.detectors import Detector, Disagreement, LogitPeak, LogitShift
 from alu.errors import DataError, InputError, StorageError, UsageError, check_choice
 from alu.fitted import Fitted, measure
 from alu.loading import FILTERS, GUIDED, LEARNED, load_purifier, purifier_names
+from alu.models import Adapter, check_normalisation
 from alu.progress import Watch, at_once, silent
 from alu.purifiers import PCA, LatentVAE, Purifier
 from alu.stats import fewest_clean
 from alu.training.recipes.own import train_vae
 
-DetectorName = Literal["peak", "shift"]
+DetectorName = Literal["peak", "shift", "disagreement"]
 Auto = Literal["auto"]
 """In place of a rule: the best one for these pictures is chosen."""
 FEWEST = 100
 """With fewer validation pictures than these, the rule is chosen on the calibration pictures."""
+MOST_FITTED = 10_000
+"""Pictures that a PCA is fitted on, where they are not large."""
 FITTED = ("vae", "pca")
 """The purifiers that are made from the user's own images; all others are loaded by name."""
-DETECTORS: dict[DetectorName, type[Detector]] = {"peak": LogitPeak, "shift": LogitShift}
+DETECTORS: dict[DetectorName, type[Detector]] = {"peak": LogitPeak, "shift": LogitShift, "disagreement": Disagreement}
 Images = Tensor | Dataset | str | Path | Mapping[str, Dataset]
 
 
@@ -142,7 +145,8 @@ def fit(
     steps
         A VAE's latent steps per image; more is slower and keeps more clean answers.
     detector
-        "peak" (the largest absolute logit change) or "shift" (the sum of the absolute logit changes, the paper's).
+        "peak" (the largest absolute logit change), "shift" (the sum of the absolute logit changes, the paper's) or
+        "disagreement" (how far the class probabilities move apart), which classifiers that give log-probabilities get.
     rule, reference
         What to answer, and what logits are compared with: see `Defense`. Rule "auto" takes "graded", "alu" or
         "purified", whichever is right most often on validation images: clean, attacked, changed without harm.
@@ -196,16 +200,17 @@ def fit_and_measure(
         classifier = classifier.to(plan.device)
     parts = _split(classifier, images, labels, classes, plan)
     clean, held_out = parts["calibration"], parts["test"]
-    _check_classifier(classifier, clean, plan.device)
+    _check_classifier(classifier, clean, plan.device, watch)
     _refuse_too_few(len(clean), plan.false_alarm)
     purifier = _purifier(classifier, parts, plan, watch).to(plan.device)
     rule: RuleName = "alu" if plan.rule == "auto" else plan.rule
     defense = Defense(
-        classifier, purifier, DETECTORS[plan.detector](plan.false_alarm), rule, plan.reference,
+        classifier, purifier, _detector(classifier, plan), rule, plan.reference,
         suspicious=WIDTHS[0] if plan.suspicious is None else plan.suspicious,
     )  # fmt: skip
-    watch("Calibrating", 0, len(clean))
-    defense.calibrate(clean.images.to(plan.device), at_once(clean.shape, 100), partial(watch, "Calibrating"))
+    told, batches = partial(watch, "Calibrating"), clean.batches(at_once(clean.shape, 100), plan.device)
+    told(0, len(clean))
+    defense.calibrate(batches, watch=lambda done, _: told(done, len(clean)))
     defense.classes = clean.classes
     why = ""
     if plan.chooses:
@@ -225,13 +230,16 @@ def _split(
     classes: Sequence[str] | None,
     plan: Plan,
 ) -> Mapping[str, Dataset]:
-    """The parts of the images that the plan needs; tensors are divided like the pictures of a folder."""
+    """The parts of the images that the plan needs; tensors are divided like the pictures of a folder. Where a
+    classifier knows the names of its classes, labels follow it."""
     if isinstance(images, Tensor):
         if labels is None:
             raise UsageError("fit needs the labels of its images: alu.fit(classifier, images, labels).")
         check_images(images, "fit")
         check_labels(labels, len(images), None, "fit")
-        if classes is None and len(images):
+        if classes is None and isinstance(classifier, Adapter):
+            classes = classifier.classes
+        elif classes is None and len(images):
             few = images[:2].to(plan.device)
             with evaluating(classifier):
                 logits = check_classifier(
@@ -241,13 +249,29 @@ def _split(
         images = Dataset(images.detach().cpu(), labels.cpu(), tuple(classes or ()))
     elif labels is not None or classes is not None:
         raise UsageError("fit takes labels and class names from the data set. Give it neither of them.")
+    parts: Mapping[str, Dataset]
     if isinstance(images, Dataset):
-        whole = images
-        return {name: whole.take(own_part(whole.labels, name), name) for name in plan.parts}
-    if isinstance(images, str | Path):
-        place = images
-        return {name: open_dataset(place, name) for name in plan.parts}
-    return images
+        parts = {name: images.take(own_part(images.labels, name), name) for name in plan.parts}
+    elif isinstance(images, str | Path):
+        parts = {name: open_dataset(images, name) for name in plan.parts}
+    else:
+        parts = images
+    if isinstance(classifier, Adapter):
+        return {name: part.relabelled(classifier.classes, classifier.__name__) for name, part in parts.items()}
+    return parts
+
+
+def _detector(classifier: object, plan: Plan) -> Detector:
+    """The detector of the plan; for log-probabilities one that does not count the constant they leave out."""
+    kind = DETECTORS[plan.detector]
+    if kind.counts_constants and getattr(classifier, "log_probabilities", False):
+        warn(
+            f"{_name_of(classifier)} answers with logarithms of probabilities, which are logits but for a constant for "
+            f'each image. The detector "{plan.detector}" would count that constant; "disagreement", which does not see '
+            "it, is used."
+        )
+        kind = Disagreement
+    return kind(plan.false_alarm)
 
 
 def _purifier(classifier: Callable[[Tensor], Any], parts: Mapping[str, Dataset], plan: Plan, watch: Watch) -> Purifier:
@@ -256,15 +280,15 @@ def _purifier(classifier: Callable[[Tensor], Any], parts: Mapping[str, Dataset],
         return plan.purifier
     if plan.purifier == "pca":
         train_part = parts["train"]
-        some = train_part.draw(min(10_000, len(train_part)), plan.seed).images
+        some = train_part.draw(min(at_once(train_part.shape, MOST_FITTED), len(train_part)), plan.seed).images
         watch("Fitting PCA", 0, 1)
         fitted = PCA(max(1, min(500, some[0].numel() // 6, len(some) - 1))).fit(some)
         watch("Fitting PCA", 1, 1)
         return fitted
     if plan.purifier == "vae":
         vae = train_vae(
-            parts["train"], parts["validation"], epochs=plan.epochs, max_minutes=plan.max_minutes, seed=plan.seed,
-            device=plan.device, folder=None if plan.checkpoint is None else Path(plan.checkpoint),
+            parts["train"], parts["validation"], epochs=plan.epochs, max_minutes=plan.max_minutes, steps=plan.steps,
+            seed=plan.seed, device=plan.device, folder=None if plan.checkpoint is None else Path(plan.checkpoint),
             replaces=plan.replaces, watch=watch,
         )  # fmt: skip
         return LatentVAE(vae, steps=plan.steps, seed=plan.seed)
@@ -295,13 +319,13 @@ def _refuse_too_few(count: int, false_alarm: float) -> None:
         )
 
 
-def _check_classifier(classifier: Callable[[Tensor], Any], data: Dataset, device: str) -> None:
+def _check_classifier(classifier: Callable[[Tensor], Any], data: Dataset, device: str, watch: Watch) -> None:
     """Fail early, on a few images, with a sentence about what the classifier does wrong."""
     if len(data.classes) < 2:
         raise DataError(f"{data.name} has one class only, {data.classes[0]}; a classifier needs at least two.")
     few = data.draw(min(100, len(data)), 0)
     who = _name_of(classifier)
-    images = few.images.to(device)
+    images, labels = few.images[: at_once(data.shape, 100)].to(device), few.labels.to(device)
     with evaluating(classifier):
         logits, again = (check_classifier(classifier, images, data.name, data.classes, who) for _ in range(2))
     if not torch.equal(logits, again):
@@ -309,10 +333,13 @@ def _check_classifier(classifier: Callable[[Tensor], Any], data: Dataset, device
             f"{who} gives different logits for the same images, which the detector will mistake for attacks. Make it "
             "deterministic if you can."
         )
-    right = int((logits.argmax(1) == few.labels.to(logits.device)).sum())
+    found = check_normalisation(classifier, few.images.to(device), labels, who)
+    watch(f"The classifier is right on {found.right.count} of {found.right.n} images", found.right.n, found.right.n)
     # Twice the luck of the draw; of two classes that would be all images, so that 0.6 is the most that is asked for.
-    if len(few) >= 50 and right < min(2 / len(data.classes), 0.6) * len(few):
+    if found.better is not None:
+        warn(str(found))
+    elif len(few) >= 50 and found.right.count < min(2 / len(data.classes), 0.6) * len(few):
         warn(
-            f"{who} is right on only {right} of {len(few)} images. Does it expect normalised images, or the classes in "
-            "another order than the sorted folder names?"
+            f"{who} is right on only {found.right.count} of {len(few)} images. Does it expect normalised images, or "
+            "the classes in another order than the sorted folder names?"
         )

@@ -15,6 +15,7 @@ from alu.decision import RuleName
 from alu.defense import Defense, Reference
 from alu.detectors import LogitShift, Neighbourhood
 from alu.errors import UsageError, nearest
+from alu.models import adapters
 from alu.parts import call_factory
 from alu.progress import Count, Watch, silent
 from alu.purifiers import (
@@ -99,8 +100,8 @@ def load(
     ----------
     name : str or Path
         A folder that `Defense.save` or `alu fit` wrote; a bundled defence such as "cifar10-standard+vae" or "demo"
-        ("demo@5" makes 5 latent steps and not 20); a bundled classifier; or "module:function", a function of yours
-        that returns a classifier or a `Defense`.
+        ("demo@5" makes 5 latent steps and not 20); a bundled classifier; one of another library, "hf:FOLDER",
+        "timm:NAME" or "onnx:FILE"; or "module:function", a function of yours that returns a classifier or a `Defense`.
     classifier : callable, optional
         The classifier of a saved defence that was built around one of your own.
     trust : bool
@@ -125,21 +126,24 @@ def load(
     if ":" not in text and text not in known:
         raise UsageError(
             f"Unknown model or defence {text!r}. {nearest(text, [*defenses, *known])} Or give a folder that "
-            "holds a saved defence, or module:function."
+            "holds a saved defence, hf:FOLDER, onnx:FILE, or module:function."
         )
     built = load_classifier(text)
     return built if isinstance(built, nn.Module) else CallableModule(built)
 
 
 def load_classifier(name: str) -> Callable[..., Any]:
-    """The classifier that "module:function" returns, or a bundled one."""
+    """The classifier that a name stands for: one of another library ("hf:FOLDER", "timm:NAME", "onnx:FILE"), what
+    "module:function" returns, or a bundled one."""
+    if adapters.is_named(name):
+        return adapters.named(name)
     if ":" in name:
         return call_factory(name)
     known = models.names("classifier")
     if name not in known:
         raise UsageError(
             f"There is no bundled classifier {name!r}. {nearest(name, known)} "
-            "A classifier of your own is named module:function, such as my_module:build."
+            "A classifier of your own is named module:function, such as my_module:build, hf:FOLDER or onnx:FILE."
         )
     return models.load(name)
 

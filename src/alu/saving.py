@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from alu.detectors import Detector
 from alu.errors import AluError, StorageError, UntrustedError, UsageError
 from alu.exported import is_export
+from alu.models import adapters
 from alu.models.cards import bundled_name, weight_hash
 from alu.models.cards import load as load_model
 from alu.parts import call_factory, refuse_lost
@@ -29,7 +31,7 @@ def save(defense: Defense, path: Path, factory: str | None) -> None:
     refuse_lost(defense)
     facts = {
         "format": FORMAT,
-        "classifier": classifier_record(defense.classifier, factory),
+        "classifier": classifier_record(defense.classifier, path, factory),
         "purifier": defense.purifier.description(),
         "detector": defense.detector.description() if defense.detector is not None else None,
         "rule": defense.rule,
@@ -94,14 +96,20 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def classifier_record(classifier: Any, factory: str | None = None) -> dict[str, Any]:
-    """Which classifier it is, and the hash of its weights, as plain values."""
+def classifier_record(classifier: Any, path: Path, factory: str | None = None) -> dict[str, Any]:
+    """Which classifier it is, and the hash of its weights, as plain values; `path` is where they will be written."""
     name = bundled_name(classifier)
     if name is not None:
         return {"kind": "bundled", "name": name}
     digest = weight_hash(classifier) if isinstance(classifier, nn.Module) else None
-    if factory is not None:
+    if factory is not None and not adapters.is_named(factory):
         return {"kind": "factory", "factory": factory, "sha256": digest}
+    named = getattr(classifier, "source", None) or factory
+    if named is not None:
+        place = adapters.local_path(named)
+        # A folder that is moved together with its classifier finds it again.
+        beside = None if place is None else os.path.relpath(place, path.resolve())
+        return {"kind": "named", "name": named, "beside": beside, "sha256": digest}
     return {"kind": "given", "type": type(classifier).__name__, "sha256": digest}
 
 
@@ -115,6 +123,8 @@ def _classifier(record: dict[str, Any], given: Any, trust: bool, path: Path) -> 
                 "Pass trust=True if the code is yours, or pass the classifier yourself."
             )
         given = call_factory(record["factory"])
+    if given is None and record["kind"] == "named":
+        given = adapters.named(_found(record, trust, path))
     if given is None:
         raise UsageError(
             f"{path} was saved around a classifier of your own ({record['type']}). "
@@ -127,3 +137,23 @@ def _classifier(record: dict[str, Any], given: Any, trust: bool, path: Path) -> 
             "Pass the same weights, or calibrate a new defence."
         )
     return given
+
+
+def _found(record: dict[str, Any], trust: bool, path: Path) -> str:
+    """The name of a classifier of another library, with the place where its files are now."""
+    name: str = record["name"]
+    place = adapters.local_path(name)
+    if place is None:
+        if not trust:
+            raise UntrustedError(
+                f"Loading {path} may fetch its classifier {name} from a hub. Pass trust=True if you want that, or pass "
+                "the classifier yourself."
+            )
+        return name
+    moved = path.resolve() / record["beside"]
+    if not place.exists() and not moved.exists():
+        raise StorageError(
+            f"{path} was saved around {name}, which is not there any more. Put it back, or pass the classifier from "
+            "where it is now (classifier=)."
+        )
+    return name if place.exists() else adapters.moved(name, moved)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from bench import latency, refusal
+import shutil
 
-from alu import data
+import pytest
+from bench import export, latency, refusal, serve
+
+from alu import Decision, Defense, data, models
+from alu.purifiers import Blur
 
 
 def test_latency_has_a_ratio_for_each_number_of_steps() -> None:
@@ -21,3 +24,35 @@ def test_refusal_counts_passes_of_answered_and_refused_pictures(monkeypatch: pyt
     # One pass for the answer, one for each step and the last point, one for the score.
     assert (found["answered"]["forwards"], found["answered"]["backwards"]) == (13, 10)
     assert found["refused"]["backwards"] < found["answered"]["backwards"]
+
+
+def test_export_compares_times_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "BATCHES", (1, 2))
+    found = export.measure("blur", Blur(0.5), repeats=1, threads=1, count=20, n=40)
+    assert [row["batch"] for row in found["speed"]] == [1, 2]
+    assert all(row["ratio"] > 0 for row in found["speed"])
+    close = found["closeness"]["clean scores of onnxruntime"]
+    assert close["other label"] == close["other state"] == close["post_logits, above 0.001"] == 0
+    assert export.apart(*(_decided(at) for at in (0.5, 1.5)), 40)["other label"] > 0, "it can tell a difference"
+
+
+def _decided(sigma: float) -> Decision:
+    return Defense(models.load("cifar10-standard"), Blur(sigma), rule="purified").decide(
+        data.sample("test").images[:20]
+    )
+
+
+@pytest.mark.skipif(shutil.which("hey") is None, reason="needs the program hey, which is not there")
+def test_the_service_is_measured_beside_the_same_work_in_one_process() -> None:
+    row = serve.measure("demo-pca@5", 1, 0.3, 192, first=64)
+    assert row["pictures_per_second"] > 0
+    over = row["overload"]
+    assert isinstance(over, dict)
+    assert over["sent"] == over["answered_200"] + over["answered_503"] + over["lost"]
+    assert row["memory_bytes"].keys() == {"64", "192"}  # type: ignore[attr-defined]
+    facts = {"processor": "a processor", "threads": 2, "torch": "2", "commit": "c"}
+    lines = serve.table({"rows": [row], "measured with": facts}).splitlines()
+    assert [line.count("|") for line in lines[:3]] == [len(serve.TITLES) + 1] * 3
+    assert lines[2].startswith("| `demo-pca@5` | ")
+    page = serve.PAGE.read_text()
+    assert all(page.count(mark) == 1 for mark in serve.MARKS)

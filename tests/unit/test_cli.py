@@ -29,6 +29,7 @@ PROMISED = {
         "--budget", "--data", "--device", "--eps", "--help", "--n", "--norm", "--out", "--root", "--seed", "--shard",
         "--size", "--strict", "--suite", "--trust", "subject",
     ],
+    "export": ["--classifier", "--data", "--help", "--out", "--root", "--size", "--trust", "defense"],
     "fit": [
         "--checkpoint", "--classifier", "--data", "--detector", "--device", "--epochs", "--false-alarm", "--force",
         "--help", "--max-minutes", "--out", "--purifier", "--reference", "--root", "--rule", "--seed", "--size",
@@ -41,6 +42,11 @@ PROMISED = {
     ],
     "report": ["--help", "--out", "results"],
     "reproduce": ["--device", "--fresh", "--help", "--only", "--out", "--quick", "--root", "--seed", "name"],
+    "serve": [
+        "--alarm", "--audit", "--audit-keep", "--audit-megabytes", "--batch-size", "--classifier", "--device", "--help",
+        "--host", "--key-file", "--max-megabytes", "--max-pictures", "--max-pixels", "--patience", "--port", "--queue",
+        "--resize", "--state", "--timeout", "--trust", "defense",
+    ],
     "train": [
         "--data", "--device", "--every", "--help", "--list", "--out", "--root", "--set", "--size", "--start", "name",
     ],

@@ -70,3 +70,43 @@ def test_only_a_number_that_is_there_can_be_drawn(n: Any) -> None:
     with pytest.raises(UsageError, match="images all holds 4 images; n="):
         Dataset(IMAGES, LABELS, NAMES).draw(n)
     assert len(Dataset(IMAGES, LABELS, NAMES).draw(np.int64(3))) == 3  # type: ignore[arg-type]
+
+
+def named(*classes: str) -> Dataset:
+    """One image for each class."""
+    return Dataset(torch.rand(len(classes), 1, 2, 2), torch.arange(len(classes)), classes, "pictures")
+
+
+def test_labels_follow_the_names_of_a_classifier() -> None:
+    turned = named("cat", "dog", "eel").relabelled(["dog", "eel", "cat"], "net")
+    assert turned.labels.tolist() == [2, 0, 1]
+    assert turned.classes == ("dog", "eel", "cat")
+    some = named("Cat", "sea_eel").relabelled(["ant", "sea eel", "bee", "cat"], "net")
+    assert some.labels.tolist() == [3, 1]
+    assert some.classes == ("ant", "sea eel", "bee", "cat")
+    numbers = named("0", "1", "10", "2").relabelled([str(label) for label in range(11)], "net")
+    assert numbers.labels.tolist() == [0, 1, 10, 2]
+
+
+def test_names_that_say_nothing_leave_labels_as_they_are() -> None:
+    pictures = named("cat", "dog")
+    for classes in (["cat", "dog"], ["n01", "n02"], ["cat", "hound"], ["CAT", "Dog"]):
+        assert pictures.relabelled(classes, "net") is pictures
+    assert pictures.relabelled(["0", "1", "2"], "net") is pictures, "another number is refused elsewhere"
+
+
+def test_a_class_that_the_classifier_does_not_know() -> None:
+    with pytest.raises(
+        InputError, match=r"pictures has the class 'emu', which net does not know: it has dog, cat, ..."
+    ):
+        named("cat", "emu").relabelled(["dog", "cat"], "net")
+    with pytest.raises(InputError, match=r"'crane', which net does not know: more than one class is called so"):
+        named("cat", "crane").relabelled(["crane", "cat", "crane"], "net")
+
+
+def test_batches_are_made_one_at_a_time() -> None:
+    pixels = torch.randint(0, 256, (7, 3, 2, 2), dtype=torch.uint8)
+    dataset = Dataset(pixels, torch.zeros(7).long(), ("a",))
+    parts = list(dataset.batches(3))
+    assert [len(part) for part in parts] == [3, 3, 1]
+    assert torch.equal(torch.cat(parts), dataset.images)

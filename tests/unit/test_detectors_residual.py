@@ -60,7 +60,7 @@ def test_limits_leave_room_for_an_attack_above_what_clean_images_have() -> None:
     board = torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).repeat(4, 4)
     heights = torch.arange(1, 201) / 1000
     test = Residual(eps=0.1)
-    test.calibrate(evidence_of(heights.view(-1, 1, 1, 1) * board))
+    test.learn(test.statistics(evidence_of(heights.view(-1, 1, 1, 1) * board)))
     height = 0.2 * (1 - RATE)
     noise = 2 * height / 0.6745
     expected = torch.tensor([(noise**2 + 0.1**2) ** 0.5, height + 0.1])

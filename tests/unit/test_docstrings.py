@@ -16,12 +16,21 @@ import pytest
 
 import alu
 from alu.defense import Defense
+from alu.exported import Exported
 from alu.loading import load_purifier
 
-MODULES = ("alu.purifiers", "alu.detectors", "alu.attacks", "alu.attacks.adaptive", "alu.models", "alu.integrations")
+MODULES = (
+    "alu.purifiers",
+    "alu.detectors",
+    "alu.attacks",
+    "alu.attacks.adaptive",
+    "alu.models",
+    "alu.exported",
+    "alu.integrations",
+)
 SECTION = re.compile(r"^(?P<title>[A-Z]\w+)\n-{3,}$", re.M)
 SHARED = {"images", "batch_size", "evidence"}
-"""What methods of a defence take; its class describes them once."""
+"""What methods of a defence, exported or not, take; its class describes them once."""
 LONGEST_EXAMPLE = 3
 
 
@@ -31,15 +40,20 @@ def public_names() -> dict[str, Any]:
     for place in MODULES:
         module = import_module(place)
         things |= {f"{place}.{name}": getattr(module, name) for name in module.__all__}
-    for name in ("Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "fit", "load"):
+    for name in ("Client", "Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "export", "fit", "load"):
         things[f"alu.{name}"] = getattr(alu, name)
-    things |= {f"alu.Defense.{name}": getattr(Defense, name) for name in vars(Defense) if not name.startswith("_")}
+    for kind in (Defense, Exported):
+        own = [name for name in vars(kind) if not name.startswith("_")]
+        things |= {f"alu.{kind.__name__}.{name}": getattr(kind, name) for name in own}
+    for kind in (alu.Client, alu.monitor.Martingale, alu.monitor.Monitor):
+        members = {name: getattr(kind, name) for name in vars(kind) if not name.startswith("_")}
+        things |= {f"{kind.__name__}.{name}": thing for name, thing in members.items()} | {kind.__name__: kind}
     return {name: thing for name, thing in things.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
 
 
 PUBLIC = public_names()
 BY_NAME = {name.rpartition(".")[2]: thing for name, thing in PUBLIC.items()}
-METHODS = [thing for name, thing in PUBLIC.items() if name.startswith("alu.Defense.")]
+METHODS = [thing for name, thing in PUBLIC.items() if name.startswith(("alu.Defense.", "alu.Exported."))]
 every = pytest.mark.parametrize("name", PUBLIC)
 
 
@@ -94,6 +108,7 @@ def test_it_says_what_it_is_and_what_it_takes(name: str) -> None:
 
 def test_a_defence_describes_what_its_methods_share() -> None:
     assert [name for name in SHARED if f"`{name}`" not in (Defense.__doc__ or "")] == []
+    assert [name for name in SHARED - {"evidence"} if f"`{name}`" not in (Exported.__doc__ or "")] == []
 
 
 def toy_function(size: int, **others: int) -> None:

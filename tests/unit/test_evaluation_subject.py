@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from alu import Defense, data, models
+from alu import Defense
 from alu.attacks import PGD
 from alu.detectors import LogitShift
 from alu.errors import InputError
 from alu.evaluation.evaluate import evaluate
 from alu.evaluation.result import Answers, AttackRecord
-from alu.evaluation.subject import NORMALISATIONS, Subject, refuse_unnormalised
+from alu.evaluation.subject import Subject
 from alu.purifiers import Blur, LatentVAE
 from alu.threat import ThreatModel
 from tests.toys import Toy, sampled, toy_data, toy_defense, toy_images
@@ -131,27 +131,6 @@ def test_what_it_reads_is_checked_before_anything_is_measured() -> None:
         Subject(Toy()).check(data.images, "toys", ["a", "b"])
     with pytest.raises(InputError, match="reads images of 3 x 8 x 8 .*; those in toys are 3 x 4 x 8"):
         Subject(toy_defense()).check(data.images[:, :, ::2], "toys", classes)
-
-
-def test_a_classifier_that_lacks_its_normalisation_is_refused() -> None:
-    network, sample = models.load("cifar10-standard"), data.sample("test").draw(64)
-    mean, deviation = (torch.tensor(values).view(1, 3, 1, 1) for values in NORMALISATIONS["ImageNet's"])
-    refuse_unnormalised(network, sample.images, sample.labels)
-    refuse_unnormalised(lambda images: network(images * 0), sample.images, sample.labels)
-
-    class Bare(nn.Module):
-        def forward(self, images: Tensor) -> Tensor:
-            logits: Tensor = network(images * deviation + mean)
-            return logits
-
-    with pytest.raises(InputError, match=r"it lacks its normalisation. Put it inside: torch.nn.Seq"):
-        evaluate(Bare(), sample, THREAT, "oblivious", "quick")
-
-    def picky(images: Tensor) -> Tensor:
-        assert float(images.min()) >= 0, "plain images only"
-        return network(1 - images)  # type: ignore[no-any-return]
-
-    refuse_unnormalised(picky, sample.images, sample.labels)
 
 
 def test_the_width_identifies_a_defence_whose_answers_depend_on_it() -> None:

@@ -118,7 +118,13 @@ def assert_same(found: exported.Decision, truth: Decision, one_rank: float) -> N
     np.testing.assert_allclose(found.p_value, truth.p_value.numpy(), rtol=0, atol=one_rank * (1 + 1e-9))
 
 
-@pytest.mark.parametrize("name", MAKERS)
+SLOW = ("inner", "search by target")
+"""What differs little from another one; tracing takes seconds."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in MAKERS]
+)
 def test_graphs_answer_as_torch_does(name: str, tmp_path: Path) -> None:
     maker, shape, graphs = MAKERS[name]
     defense, clean, images = maker(), images_like(CLEAN, shape, seed=1), varied(shape)

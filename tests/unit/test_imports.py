@@ -143,7 +143,7 @@ def run(*words):
 def test_help_of_every_command_does_not_import_torch() -> None:
     code = (
         "run('--help')\nfrom typer.main import get_command\nnames = list(get_command(app).commands)\n"
-        "assert len(names) == 11\nfor name in names:\n    assert 'Usage' in run(name, '--help')"
+        "assert len(names) == 12\nfor name in names:\n    assert 'Usage' in run(name, '--help')"
     )
     assert heavy_modules(COMMAND + code) == "[]"
 
@@ -166,6 +166,10 @@ def test_results_of_the_paper_are_listed_and_shown_without_torch() -> None:
         "assert 'table1' in alu.paper.page.markdown(Results()) and alu.paper.page.html(Results())"
     )
     assert heavy_modules(COMMAND + code) == "[]"
+
+
+def test_an_exported_defence_needs_no_torch() -> None:
+    assert heavy_modules("import alu.exported") == "['numpy']"
 
 
 def test_no_file_is_a_drawer() -> None:

@@ -55,9 +55,10 @@ def attack(
     from alu.attacks.catalog import make_attack
     from alu.attacks.goals import fooled
     from alu.check import evaluating
-    from alu.evaluation.subject import Subject, refuse_unnormalised
+    from alu.evaluation.subject import Subject
     from alu.integrations import labels_path
     from alu.loading import load
+    from alu.models.normalisation import refuse_unnormalised
 
     writes_pictures = _refuse_place(out, data)
     hold(out)
@@ -68,7 +69,7 @@ def attack(
     where = options.checked_device(device)
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)
-    images = options.open_images(data, n, seed, root, size)
+    images = options.open_images(data, n, seed, root, size, model)
     attacked = Subject(model)
     attacked.check(images.images, images.name, images.classes)
     if writes_pictures and images.pixels.is_floating_point():
@@ -76,7 +77,7 @@ def attack(
             f"{data} has more than 8 bits per pixel; PNG would round the attack away. Write numbers: --out {out}.npz"
         )
     with evaluating(model):
-        refuse_unnormalised(attacked.logits, images.images.to(where), images.labels.to(where))
+        refuse_unnormalised(attacked.classifier, images.images.to(where), images.labels.to(where))
     with stages() as watch:
         found = search(
             model, images.images.to(where), images.labels.to(where), lambda done, total: watch("Attacking", done, total)

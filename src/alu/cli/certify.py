@@ -24,7 +24,7 @@ PORTION = 10
 
 
 def certify(
-    classifier: Annotated[str, typer.Argument(help="A bundled classifier, or module:function that returns yours.")],
+    classifier: Annotated[str, typer.Argument(help="A bundled classifier, or yours, as in alu fit.")],
     sigma: Annotated[
         float, typer.Option(help="Standard deviation of the noise, for images in [0, 1]; what it was trained with.")
     ] = 0.25,
@@ -64,9 +64,9 @@ def certify(
         hold(out)
     where = options.checked_device(device)
     network: Any = load_classifier(classifier)
+    images = options.open_images(data, n, seed, root, size, network)
     network = network if denoiser is None else Denoised(denoiser, network)
     smoothed = Smoothed(network.to(where) if hasattr(network, "to") else network, sigma, seed=seed)
-    images = options.open_images(data, n, seed, root, size)
     settings = {
         "classifier": classifier, "denoiser": denoiser, "sigma": sigma, "data": images.name,
         "images": images.indices.tolist(), "samples": samples, "first": first, "alpha": alpha, "radius": radius,

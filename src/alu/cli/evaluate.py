@@ -23,7 +23,8 @@ def evaluate(
         typer.Argument(
             help="A saved defence (folder), a bundled classifier, a bundled defence (demo, demo-reconstruction, "
             "demo-purified, demo-abstain, demo-pca, demo-pca-purified, demo-pca-abstain, or a CIFAR-10 classifier with "
-            "one of their purifiers, such as cifar10-unified+vae-reconstruction), or module:function."
+            "one of their purifiers, such as cifar10-unified+vae-reconstruction), module:function, or a classifier of "
+            "another library: hf:FOLDER, timm:NAME, onnx:FILE."
         ),
     ],
     data: options.Images = "cifar10-sample",
@@ -66,7 +67,7 @@ def evaluate(
     where = options.checked_device(device)
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)
-    images = options.open_images(data, n, seed, root, size)
+    images = options.open_images(data, n, seed, root, size, model)
     name = subject if ":" in subject else None  # two modules of the user's own may have the same class name
     evaluation = prepare(
         model, images, None, threat, cast("Suite", suite), cast("Budget", budget), name=name, seed=seed, shard=part

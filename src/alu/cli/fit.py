@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.options import Device, Root, Seed, Size, checked_device, crops_of, parse_size
+from alu.cli.options import Device, Root, Seed, Size, checked_device, crops_of, parse_size, wanted_by
 from alu.cli.running import InterruptedCommandError, hold, refuse_class, refuse_unwritable, stages
 from alu.errors import StorageError, UsageError
 
@@ -23,7 +23,11 @@ WIDE = 135
 
 def fit(
     classifier: Annotated[
-        str, typer.Option(help="Your classifier: module:function that returns it, or a bundled name.")
+        str,
+        typer.Option(
+            help="Your classifier: module:function that returns it, hf:FOLDER (transformers), timm:NAME, onnx:FILE, or "
+            "a bundled name."
+        ),
     ],
     data: Annotated[
         str,
@@ -46,7 +50,8 @@ def fit(
     detector: Annotated[
         str,
         typer.Option(
-            help="peak (largest absolute logit change) or shift (sum of the absolute logit changes, the paper's)."
+            help="peak (largest absolute logit change), shift (sum of the absolute logit changes, the paper's) or "
+            "disagreement (how far the class probabilities move apart)."
         ),
     ] = "peak",
     rule: Annotated[
@@ -96,10 +101,10 @@ def fit(
         suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=work,
         replaces=checkpoint is None,
     )  # fmt: skip
-    factory = classifier if ":" in classifier else None
     try:
         fitted = _fitted(classifier, data, size, root, plan)
         _print_measured(fitted)
+        factory = _factory(fitted, classifier)
         fitted.save(out, factory, force=force)
     except BaseException as error:
         if work is not None and checkpoint is None and not _has_training(work):
@@ -108,8 +113,21 @@ def fit(
         raise
     if work is not None and checkpoint is None:
         shutil.rmtree(work, ignore_errors=True)
-    trust = " --trust" if factory else ""
+    trust = " --trust" if _needs_trust(fitted, factory) else ""
     sys.stdout.write(f"Saved to {out} after {fitted.seconds:.0f} s. Next: alu predict {out} PICTURES{trust}\n")
+
+
+def _factory(fitted: Fitted, classifier: str) -> str | None:
+    """The function that makes the classifier; None for a bundled one and for one that knows where it came from."""
+    return classifier if ":" in classifier and getattr(fitted.defense.classifier, "source", None) is None else None
+
+
+def _needs_trust(fitted: Fitted, factory: str | None) -> bool:
+    """Whether loading the defence again would import code or may ask a hub."""
+    from alu.models.adapters import local_path
+
+    source = getattr(fitted.defense.classifier, "source", None)
+    return factory is not None or (source is not None and local_path(source) is None)
 
 
 def _beside(out: Path) -> Path:
@@ -164,10 +182,11 @@ def _fitted(classifier: str, data: str, size: str | None, root: Path | None, set
     from alu.loading import load_classifier
 
     plan = Plan(**settings)
-    shape = parse_size(size)
+    parse_size(size)  # refused at once, not after the classifier was loaded
     made = load_classifier(classifier)
-    parts = {name: open_dataset(data, name, root=root, size=shape) for name in plan.parts}
-    if shape is not None:
+    wanted = wanted_by(made, data, size)
+    parts = {name: open_dataset(data, name, root=root, **wanted) for name in plan.parts}
+    if wanted["size"] is not None:
         _report_crops(data, parts["test"].shape[1:])
     with stages() as watch:
         return fit_and_measure(made, parts, plan=plan, watch=watch)

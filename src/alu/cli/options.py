@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,11 +101,37 @@ def parse_size(text: str | None) -> int | tuple[int, int] | None:
     return int(numbers[0]) if len(numbers) == 1 else (int(numbers[0]), int(numbers[1]))
 
 
-def open_images(name: str, n: int | None, seed: int, root: Path | None, size: str | None) -> Dataset:
-    """The test images that --data, --n, --seed, --root and --size name."""
+def open_images(
+    name: str, n: int | None, seed: int, root: Path | None, size: str | None, reader: object = None
+) -> Dataset:
+    """The test images that --data, --n, --seed, --root and --size name, as their reader, a classifier, wants them."""
     from alu.data import open_dataset
+    from alu.models import Adapter
 
-    return open_dataset(name, "test", n, seed, root, size=parse_size(size))
+    images = open_dataset(name, "test", n, seed, root, **wanted_by(reader, name, size))
+    return images.relabelled(reader.classes, reader.__name__) if isinstance(reader, Adapter) else images
+
+
+def wanted_by(reader: object, data: str, size: str | None) -> dict[str, Any]:
+    """Size and channels of a folder's pictures: those of --size or, for a classifier of another library that knows its
+    own, those."""
+    from alu.data.pictures import find_pictures
+    from alu.decoding import opened, upright_size
+    from alu.models import Adapter
+
+    shape = parse_size(size)
+    if not isinstance(reader, Adapter) or not Path(data).is_dir():
+        return {"size": shape}
+    if shape is None and reader.size is not None:
+        first = next(iter(find_pictures(data)), None)
+        if first is not None:
+            with opened(first, str(first)) as picture:
+                width, height = upright_size(picture)
+            if (height, width) != reader.size:
+                height, width = reader.size
+                sys.stderr.write(f"alu: Pictures are scaled to {width} x {height}, which {reader.__name__} reads.\n")
+        shape = reader.size
+    return {"size": shape, "channels": reader.channels}
 
 
 @dataclass

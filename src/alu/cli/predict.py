@@ -27,7 +27,7 @@ def predict(
     format: Annotated[str, typer.Option(help="table, jsonl or csv.")] = "table",
     out: Annotated[Path | None, typer.Option(help="Write the answers to this file and not to the screen.")] = None,
     classifier: Annotated[
-        str | None, typer.Option(help="module:function that returns your classifier, if it is not the recorded one.")
+        str | None, typer.Option(help="Your classifier, as in alu fit, if it is not at the recorded place.")
     ] = None,
     trust: Trust = False,
     resize: Annotated[
@@ -151,14 +151,14 @@ def _rows_for(pictures: list[Path]) -> list[Row]:
 def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Defense | Exported:
     from alu import exported
     from alu.defense import Defense
-    from alu.parts import call_factory
+    from alu.loading import load_classifier
 
     where = checked_device(device)
     if exported.is_export(path):
         if classifier is not None or where.type != "cpu":
             raise UsageError(f"{path} is an export: its classifier is in it, and it runs on the CPU.")
         return exported.load(path)
-    ready = Defense.load(path, call_factory(classifier) if classifier else None, trust=trust).to(where)
+    ready = Defense.load(path, load_classifier(classifier) if classifier else None, trust=trust).to(where)
     if not ready.shape:
         raise UsageError(f"{path} has not been calibrated, so it does not know its images' size. Run alu fit.")
     return ready

@@ -78,6 +78,7 @@ def serve(
             refuse_unwritable(place, option)
             hold(place)
     from alu.serve.audit import AuditLog
+    from alu.serve.batching import StoppedError
     from alu.serve.limits import Limits
     from alu.serve.records import Records
     from alu.serve.service import Service, Settings
@@ -92,9 +93,16 @@ def serve(
         from alu.serve.defended import load_engine
 
         with stages() as watch:
-            return load_engine(defense, classifier, trust, device, watch)
 
-    _run(Service(load, Records(alarm, state, log), settings), host, port, key, playground)
+            def going(what: str, done: int, total: int) -> None:
+                if service.batcher.stopping:
+                    raise StoppedError
+                watch(what, done, total)
+
+            return load_engine(defense, classifier, trust, device, going)
+
+    service = Service(load, Records(alarm, state, log), settings)
+    _run(service, host, port, key, playground)
 
 
 def _run(service: Service, host: str, port: int, key: str | None, playground: bool) -> None:
@@ -103,32 +111,35 @@ def _run(service: Service, host: str, port: int, key: str | None, playground: bo
     from prometheus_client import disable_created_metrics
 
     from alu.serve.app import build
+    from alu.serve.batching import StoppedError
     from alu.serve.server import listen, server
 
-    # Some formats hold a second picture inside; Pillow compares that one with this number before it decodes it.
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    Image.MAX_IMAGE_PIXELS = service.limits.pixels
     socket = listen(host, port)
     running = server(build(service, key, playground), service.limits, service.records.metrics)
-
-    def loaded(failure: BaseException | None) -> None:
-        if failure is not None:
-            running.should_exit = True
-            return
-        engine = service.batcher.engine
-        sys.stderr.write(f"alu: ready: {engine.name if engine else ''}\n")
-
-    service.batcher.loaded = loaded
     address = socket.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-    sys.stderr.write(f"alu: listening on http://{shown}:{address[1]} (page at /, documentation at /docs); loading\n")
+
+    def loaded(failure: BaseException | None) -> None:
+        if failure is None:
+            # Some formats hold a second picture inside, which Pillow compares with this number before it decodes it.
+            # Our own files, which may be larger, have been read by now.
+            Image.MAX_IMAGE_PIXELS = service.limits.pixels
+            sys.stderr.write(
+                f"alu: ready, listening on http://{shown}:{address[1]} (page at /, documentation at /docs)\n"
+            )
+        else:
+            running.should_exit = True
+
+    service.batcher.loaded = loaded
     service.start()
     try:
         running.run(sockets=[socket])
     finally:
         service.stop()
-    if service.batcher.failure is not None:
-        raise service.batcher.failure
+    failure = service.batcher.failure
+    if failure is not None and not isinstance(failure, StoppedError):
+        raise failure
 
 
 def read_key(file: Path | None) -> str | None:

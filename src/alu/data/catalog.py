@@ -45,11 +45,13 @@ KNOWN = {
 
 
 def open_dataset(
-    spec: str | Path, split: str, n: int | None = None, seed: int = 0, root: Root = None, *, size: Size = None
-) -> Dataset:
+    spec: str | Path, split: str, n: int | None = None, seed: int = 0, root: Root = None, *, size: Size = None,
+    channels: int | None = None,
+) -> Dataset:  # fmt: skip
     """One split of the data set that `spec` means: a known name, a folder of pictures, or an .npz file.
 
-    `root` goes with a name and says where its files are; `size` goes with a folder and scales its pictures.
+    `root` goes with a name and says where its files are; `size` and `channels` go with a folder: its pictures are
+    scaled to that size, and read as gray (1), RGB (3) or RGBA (4). Other images keep the channels they have.
     """
     name = known_name(spec)
     if name is not None:
@@ -66,7 +68,7 @@ def open_dataset(
     if root is not None:
         raise UsageError(f"{place} is a path already; a root is only for names such as {', '.join(KNOWN)}.")
     if place.is_dir():
-        return folder(place, split, n, seed, size=size)
+        return folder(place, split, n, seed, size=size, channels=channels)
     if size is not None:
         raise UsageError(f"{place} holds images of one size already; a size is only for folders of pictures.")
     return npz(place, split, n, seed)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import torch
@@ -71,6 +71,33 @@ class Dataset:
         if n is None:
             return self
         return self.take(drawn(len(self), n, seed, self.name, self.split))
+
+    def batches(self, size: int, device: str = "cpu") -> Iterator[Tensor]:
+        """Float32 images, `size` of them at a time: large pictures never have to fit memory together."""
+        for start in range(0, len(self), size):
+            yield as_images(self.pixels[start : start + size]).to(device)
+
+    def relabelled(self, classes: Sequence[str], who: str) -> Dataset:
+        """The same images with labels in the order of these class names, those of the classifier `who`, which may have
+        more classes. If no name is known to it, or if all stand in the right place, the data set itself."""
+        places = [[at for at, known in enumerate(classes) if _alike(known, name)] for name in self.classes]
+        alone = [place[0] if len(place) == 1 else -1 for place in places]
+        in_place = len(classes) == len(self.classes) and all(at in (-1, label) for label, at in enumerate(alone))
+        if in_place or not any(places):
+            return self
+        if -1 in alone:
+            strange = alone.index(-1)
+            more = "more than one class is called so" if places[strange] else f"it has {', '.join(classes[:5])}, ..."
+            raise InputError(
+                f"{self.name} has the class {self.classes[strange]!r}, which {who} does not know: {more}. Rename the "
+                "class, or leave it out."
+            )
+        return replace(self, labels=torch.tensor(alone)[self.labels], classes=tuple(classes))
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two names mean the same class: capitals and underscores do not matter."""
+    return one.replace("_", " ").casefold() == other.replace("_", " ").casefold()
 
 
 def checked_pixels(name: str, pixels: object) -> Tensor:

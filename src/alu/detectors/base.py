@@ -51,6 +51,10 @@ class Detector(Part, nn.Module, ABC):
     around: ClassVar[str] = ""
     """The norm of the ball around the picture that the detector vouches for, with its `radius`; no purifier may stand
     before such a detector."""
+    pixels: ClassVar[bool] = True
+    """Whether `score` looks at images; where it does not, calibration keeps none in memory."""
+    counts_constants: ClassVar[bool] = False
+    """Whether a constant that is added to all logits of an image changes its score."""
     scores_: Tensor
 
     def __init__(self, false_alarm: float = 0.005) -> None:

@@ -45,11 +45,12 @@ class Residual(nn.Module):
         """The largest values of the two statistics that an attack may have [2]."""
         return torch.from_numpy(residual_limits(self.clean_.numpy(), self.eps))
 
-    def calibrate(self, evidence: Evidence) -> None:
-        """Learn the limits from clean images; where features are purified, which are no images, there are none."""
+    def learn(self, statistics: Tensor | None) -> None:
+        """Learn the limits from the statistics of clean images [N, 2]; None where features are purified, which are no
+        images: there are no limits then."""
         self.clean_ = torch.empty(0, dtype=torch.float64)
-        if evidence.purified.shape == evidence.images.shape:
-            self.clean_ = torch.from_numpy(clean_residual(numbers(self.statistics(evidence).detach().cpu())))
+        if statistics is not None:
+            self.clean_ = torch.from_numpy(clean_residual(numbers(statistics.detach().cpu())))
 
     def statistics(self, evidence: Evidence) -> Tensor:
         """How noisy each image is all over, and its worst pixel [N, 2]; differentiable."""

@@ -30,6 +30,7 @@ class LogitShift(Detector):
     torch.Size([4])
     """
 
+    pixels, counts_constants = False, True
     fitted: ClassVar[tuple[str, ...]] = ("scores_", "labels_")
     labels_: Tensor
     """The predicted class of the clean image behind each of `scores_`; empty without `per_class`."""
@@ -74,6 +75,8 @@ class LogitPeak(Detector):
     >>> scores = alu.detectors.LogitPeak().score(defense.evidence(images))
     """
 
+    pixels, counts_constants = False, True
+
     def score(self, evidence: Evidence) -> Tensor:
         """Largest absolute logit change."""
         return evidence.change.abs().amax(1)
@@ -103,6 +106,8 @@ class Disagreement(Detector):
     >>> scores = alu.detectors.Disagreement().score(defense.evidence(images))
     """
 
+    pixels = False
+
     def score(self, evidence: Evidence) -> Tensor:
         """Divergence per image, 0 to log 2."""
         before, after = evidence.pre_logits.log_softmax(1), evidence.post_logits.log_softmax(1)
@@ -123,6 +128,8 @@ class Confidence(Detector):
     --------
     >>> scores = alu.detectors.Confidence(false_alarm=0.2).score(defense.evidence(images))
     """
+
+    pixels = False
 
     def score(self, evidence: Evidence) -> Tensor:
         """-log p of the answer, 0 or more."""

@@ -23,9 +23,10 @@ from alu.evaluation.obligations import unmet
 from alu.evaluation.probes import diagnose, observed_traits
 from alu.evaluation.refusal import rival
 from alu.evaluation.result import Answers, Result
-from alu.evaluation.subject import Subject, refuse_unnormalised
+from alu.evaluation.subject import Subject
 from alu.evaluation.suite import BUDGETS, SUITES, Budget, Entry, Evaluation, Suite
 from alu.evaluation.verdicts import eps_text
+from alu.models.normalisation import refuse_unnormalised
 from alu.progress import Count, Watch, silent
 from alu.provenance import provenance
 from alu.threat import ThreatModel
@@ -156,7 +157,7 @@ def prepare(
     threat = threat or ThreatModel()
     _doubt_radius(subject.defense, threat)
     with evaluating(subject.model):
-        refuse_unnormalised(subject.logits, pixels, truth)
+        refuse_unnormalised(subject.classifier, pixels, truth)
         evaluation = Evaluation(
             _observed(subject, pixels, truth), dataset, pixels, truth, threat, suite, budget, seed,
             block_size, provenance(seed), shard, other_networks(subject, dataset),
@@ -230,7 +231,7 @@ def _dataset(
     if isinstance(images, Dataset):
         if labels is not None or classes is not None:
             raise UsageError("A Dataset holds its own labels and class names. Leave out labels and classes.")
-        return images
+        return images.relabelled(subject.classes, subject.name) if subject.classes else images
     if labels is None:
         raise UsageError("evaluate needs the labels of its images: alu.evaluate(defense, images, labels).")
     check_images(images, "evaluate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
@@ -20,25 +20,16 @@ from alu.check import check_classifier, evaluating, logits_in
 from alu.defense import Defense, batched_logits
 from alu.errors import InputError
 from alu.evaluation.result import Answers, AttackRecord
+from alu.models.adapters import Adapter
 from alu.models.cards import Card, bundled_name, weight_hash
-from alu.models.normalize import CIFAR10, IMAGENET, Normalize, per_channel
 from alu.parts import PLAIN
 from alu.purifiers import Blur
 from alu.purifiers.base import Traits
-from alu.stats import sign_test
 
 TRIED = 16
 """How many images are tried before anything is measured."""
 CONTROL = Blur(sigma=0.5)
 """The simplest purifier, for comparison."""
-NORMALISATIONS = {
-    "CIFAR-10's": CIFAR10,
-    "ImageNet's": IMAGENET,
-    "the usual 0.5": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-}
-"""Means and deviations that networks are trained with."""
-MOST, FEWEST = 128, 32
-"""At most so many images are tried with each normalisation, and fewer than so many prove nothing."""
 
 
 class Subject:
@@ -75,7 +66,8 @@ class Subject:
         """The names of its classes, where they are known."""
         known = self.defense.classes if self.defense is not None else ()
         card = getattr(self.classifier, "card", None)
-        return tuple(known) or (card.classes if isinstance(card, Card) else ())
+        own = self.classifier.classes if isinstance(self.classifier, Adapter) else ()
+        return tuple(known) or (card.classes if isinstance(card, Card) else own)
 
     def check(self, images: Tensor, name: str, classes: Sequence[str] | None) -> int:
         """The number of classes it answers with; images that it does not read, or of other classes, are refused.
@@ -240,27 +232,3 @@ def described(model: Any) -> str:
         return f"{described(model.classifier)} + {purifier}, rule {model.rule}{width} ({model.reference})"
     name = bundled_name(model) if isinstance(model, nn.Module) else None
     return name or str(getattr(model, "__name__", type(model).__name__))
-
-
-@torch.no_grad()
-def refuse_unnormalised(logits: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> None:
-    """Stop where a usual normalisation makes a classifier far better: it lacks that normalisation, and would look weak
-    for a reason that has nothing to do with attacks."""
-    images, labels = images[:MOST], labels[:MOST]
-    if len(images) < FEWEST or images.shape[1] not in (1, 3):
-        return
-    plain = logits(images).argmax(1) == labels
-    for whose, (mean, deviation) in NORMALISATIONS.items():
-        statistics = [per_channel(values, images.shape[1]) for values in (mean, deviation)]
-        try:
-            normalised = logits(Normalize(*statistics).to(images.device)(images)).argmax(1) == labels
-        except Exception:  # a model that refuses such images expects plain ones
-            return
-        gained, lost = int((normalised & ~plain).sum()), int((plain & ~normalised).sum())
-        if gained - lost >= 0.1 * len(images) and sign_test(gained, lost) < 1e-3:
-            raise InputError(
-                f"The classifier is correct on {int(plain.sum())} of {len(images)} images in [0, 1], but on "
-                f"{int(normalised.sum())} of them after normalisation with {whose} mean and standard deviation: "
-                "it lacks its normalisation. Put it inside: "
-                f"torch.nn.Sequential(alu.models.Normalize({statistics[0]}, {statistics[1]}), classifier)."
-            )

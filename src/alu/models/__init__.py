@@ -1,5 +1,6 @@
 """Classifiers and generators, and the weights that come with the package."""
 
+from alu.models.adapters import Adapter, from_huggingface, from_onnx, from_sklearn, from_timm, from_torchvision
 from alu.models.architecture import rebuild
 from alu.models.asymmetric import asymmetric
 from alu.models.cards import Card, card, load, load_file, load_weights, names, rounded, save, weight_hash
@@ -7,6 +8,7 @@ from alu.models.contrastive import contrastive
 from alu.models.denoised import Denoised
 from alu.models.energy import energy
 from alu.models.mixed import Mixed
+from alu.models.normalisation import NormalisationCheck, check_normalisation
 from alu.models.normalize import Normalize
 from alu.models.projection import projection
 from alu.models.resnet import resnet18, resnet20, resnet32, resnet44, resnet50, resnet56
@@ -17,7 +19,9 @@ from alu.models.vae import vae
 from alu.models.wide_resnet import wide_resnet
 
 __all__ = [
-    "Card", "Certificates", "Denoised", "Mixed", "Normalize", "Smoothed", "asymmetric", "card", "contrastive", "energy",
-    "load", "load_file", "load_weights", "names", "projection", "rebuild", "resnet18", "resnet20", "resnet32",
-    "resnet44", "resnet50", "resnet56", "rounded", "save", "score", "unet", "vae", "weight_hash", "wide_resnet",
+    "Adapter", "Card", "Certificates", "Denoised", "Mixed", "NormalisationCheck", "Normalize", "Smoothed", "asymmetric",
+    "card", "check_normalisation", "contrastive", "energy", "from_huggingface", "from_onnx", "from_sklearn",
+    "from_timm", "from_torchvision", "load", "load_file", "load_weights", "names", "projection", "rebuild", "resnet18",
+    "resnet20", "resnet32", "resnet44", "resnet50", "resnet56", "rounded", "save", "score", "unet", "vae",
+    "weight_hash", "wide_resnet",
 ]  # fmt: skip

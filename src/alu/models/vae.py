@@ -6,7 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from alu.errors import UsageError
 from alu.models.architecture import architecture
+
+STRIDES = (4, 8)
 
 
 def padded_to(images: Tensor, stride: int) -> Tensor:
@@ -32,20 +35,23 @@ class SmoothBlock(nn.Module):
 class VAE(nn.Module):
     """Encoder and decoder for images in [0, 1].
 
-    `encode(images) -> (mean, logvar)`, each [N, latent, H/4, W/4]; `decode(code) -> images` in (0, 1).
-    No layer works at full resolution: the first and the last convolution fold 2x2 pixels into channels, which is what
-    makes a latent step cheap. There is no normalisation layer, so an image never depends on its batch.
+    `encode(images) -> (mean, logvar)`, each [N, latent, H/stride, W/stride]; `decode(code) -> images` in (0, 1).
+    No layer works at full resolution: the first and the last convolution fold 2x2 pixels into channels, or 4x4 at
+    stride 8, which is what makes a latent step cheap. There is no normalisation layer, so an image never depends on
+    its batch.
     """
 
     stride = 4
 
-    def __init__(self, channels: int, latent: int, width: int) -> None:
+    def __init__(self, channels: int, latent: int, width: int, stride: int = 4) -> None:
         super().__init__()
-        self.channels, self.latent = channels, latent
-        half = width // 2
+        if stride not in STRIDES:
+            raise UsageError(f"A VAE has a stride of {' or '.join(map(str, STRIDES))}; it was given {stride}.")
+        self.channels, self.latent, self.stride = channels, latent, stride
+        half, fold = width // 2, stride // 2
         self.encoder = nn.Sequential(
-            nn.PixelUnshuffle(2),
-            nn.Conv2d(4 * channels, half, 3, 1, 1),
+            nn.PixelUnshuffle(fold),
+            nn.Conv2d(fold * fold * channels, half, 3, 1, 1),
             SmoothBlock(half),
             nn.PixelUnshuffle(2),
             nn.Conv2d(4 * half, width, 1),
@@ -60,18 +66,18 @@ class VAE(nn.Module):
             nn.PixelShuffle(2),
             SmoothBlock(half),
             nn.SiLU(),
-            nn.Conv2d(half, 4 * channels, 3, 1, 1),
-            nn.PixelShuffle(2),
+            nn.Conv2d(half, fold * fold * channels, 3, 1, 1),
+            nn.PixelShuffle(fold),
         )
 
     def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance of the code, each [N, latent, H/4, W/4]."""
+        """Mean and log-variance of the code, each [N, latent, H/stride, W/stride]."""
         mean, logvar = self.encoder(images - 0.5).chunk(2, dim=1)
         # Bounded, so that one odd image cannot make the loss infinite.
         return mean, logvar.clamp(-12.0, 4.0)
 
     def decode(self, code: Tensor) -> Tensor:
-        """Images in (0, 1), [N, channels, 4h, 4w] for a code [N, latent, h, w]."""
+        """Images in (0, 1), [N, channels, stride h, stride w] for a code [N, latent, h, w]."""
         # Four times the slope: pixels at 0 or 1 stay reachable with moderate activations.
         return torch.sigmoid(4.0 * self.decoder(code))
 
@@ -81,16 +87,18 @@ class VAE(nn.Module):
 
 
 @architecture
-def vae(channels: int = 3, latent: int = 16, width: int = 96) -> VAE:
-    """The bundled VAE's architecture, for images whose height and width are divisible by 4.
+def vae(channels: int = 3, latent: int = 16, width: int = 96, stride: int = 4) -> VAE:
+    """The bundled VAE's architecture, for images whose height and width are divisible by its stride.
 
     Parameters
     ----------
     channels, latent, width
         Channels of the images, of the latent code, and of the widest layers.
+    stride
+        4, or 8 for large images: a code of a quarter as many places, and about a quarter of the work for each pixel.
 
     Examples
     --------
     >>> mean, logvar = alu.models.vae(latent=2, width=8).encode(images)
     """
-    return VAE(channels, latent, width)
+    return VAE(channels, latent, width, stride)

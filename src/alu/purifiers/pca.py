@@ -12,6 +12,11 @@ from alu.errors import InputError, NotFittedError, UsageError
 from alu.models.cards import load
 from alu.purifiers.base import Purifier
 
+AT_ONCE = 2**24
+"""Values that are worked on at once in float64, several times 128 MB."""
+NOTHING = 1e-12
+"""A direction with so small a part of the largest variance is rounding."""
+
 
 class PCA(Purifier):
     """Projection onto the principal directions of the images it was fitted on.
@@ -50,18 +55,15 @@ class PCA(Purifier):
                 f"it was given {len(rows)} images of {rows.shape[1]} values. Use at most {largest} components."
             )
         # In float64: float32 loses the small eigenvalues, and with them the last directions.
-        exact = rows.double()
-        mean = exact.mean(0)
-        centred = exact - mean
-        if len(rows) < rows.shape[1]:
-            directions = torch.linalg.svd(centred, full_matrices=False).Vh
+        if len(rows) < rows.shape[1] and rows.numel() > AT_ONCE:
+            mean, kept = _in_blocks(rows, self.components)
         else:
-            directions = torch.linalg.eigh(centred.T @ centred).eigenvectors.T.flip(0)
-        kept = directions[: self.components]
+            mean, kept = _whole(rows.double(), self.components)
         # An eigenvector's sign is arbitrary: fix it, so that every machine stores the same numbers.
-        strongest = kept.gather(1, kept.abs().argmax(1, keepdim=True))
+        for row in kept:
+            row.mul_(row[row.abs().argmax()].sign())
         self.mean_ = mean.to(images.dtype)
-        self.components_ = (kept * strongest.sign()).to(images.dtype).contiguous()
+        self.components_ = kept.to(images.dtype).contiguous()
         return self
 
     @classmethod
@@ -99,3 +101,34 @@ class PCA(Purifier):
             if prefix + name in state_dict:
                 setattr(self, name, torch.empty_like(state_dict[prefix + name]))
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _whole(exact: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Mean and the first directions of rows that fit memory several times."""
+    mean = exact.mean(0)
+    centred = exact - mean
+    if len(centred) < centred.shape[1]:
+        directions = torch.linalg.svd(centred, full_matrices=False).Vh
+    else:
+        directions = torch.linalg.eigh(centred.T @ centred).eigenvectors.T.flip(0)
+    return mean, directions[:count].contiguous()
+
+
+def _in_blocks(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The same for few large images, whose directions are sums of the images: from the products of all pairs of images,
+    a block of pixels at a time. Directions in which they do not vary are left out."""
+    blocks = torch.split(torch.arange(rows.shape[1]), max(1, AT_ONCE // (8 * len(rows))))
+    mean = torch.empty(rows.shape[1], dtype=torch.float64, device=rows.device)
+    products = torch.zeros((len(rows), len(rows)), dtype=torch.float64, device=rows.device)
+    for block in blocks:
+        part = rows[:, block].double()
+        mean[block] = part.mean(0)
+        part -= mean[block]
+        products += part @ part.T
+    values, vectors = (found.flip(-1)[..., :count] for found in torch.linalg.eigh(products))
+    varying = values > NOTHING * values[0]
+    shares = (vectors[:, varying] / values[varying].sqrt()).T
+    kept = torch.empty((len(shares), rows.shape[1]), dtype=rows.dtype, device=rows.device)
+    for block in blocks:
+        kept[:, block] = (shares @ (rows[:, block].double() - mean[block])).to(rows.dtype)
+    return mean, kept

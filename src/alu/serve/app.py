@@ -62,9 +62,9 @@ def _decisions(app: FastAPI, service: Service) -> None:
         Send a picture as it is, files as multipart/form-data, or JSON with base64. All pictures of a request are
         answered, or none: a picture that cannot be read is named in the problem answer.
         """
-        scope = request.scope
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["plain_headers"].items()}
-        body = await service.decide(request.receive, headers, scope["query_string"], scope["request_id"])
+        scope, headers = request.scope, request.headers
+        about = headers.get("content-type", ""), headers.get("content-length")
+        body = await service.decide(request.receive, *about, scope["query_string"], scope["request_id"])
         return Response(body, media_type="application/json")
 
     @app.get("/v1/model", tags=["decisions"])

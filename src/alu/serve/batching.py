@@ -56,6 +56,10 @@ class Batch(Generic[Owner]):
     seconds: float
 
 
+class StoppedError(Exception):
+    """Raised by a `load` that was told to end before it was done."""
+
+
 class Pace:
     """How long batches take: `fixed` seconds for each and `each` for every picture in it, kept up to date."""
 
@@ -114,7 +118,8 @@ class Batcher(Generic[Owner]):
         self.admitted = 0
         self._queue: deque[Item[Owner]] = deque()
         self._changed = threading.Condition()
-        self._stopping = False
+        self.stopping = False
+        """Whether the end has been asked for."""
         self._thread = threading.Thread(target=self._run, name="alu-engine", daemon=True)
 
     def start(self) -> None:
@@ -122,9 +127,9 @@ class Batcher(Generic[Owner]):
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what was admitted, then end."""
+        """Answer what was admitted, then end; a `load` that looks at `stopping` need not finish."""
         with self._changed:
-            self._stopping = True
+            self.stopping = True
             self._changed.notify_all()
         self._thread.join()
 
@@ -195,7 +200,7 @@ class Batcher(Generic[Owner]):
     def _take(self) -> list[Item[Owner]]:
         """What is queued, up to a batch; waits for the first. Empty at the end."""
         with self._changed:
-            while not self._queue and not self._stopping:
+            while not self._queue and not self.stopping:
                 self._changed.wait()
             return [self._queue.popleft() for _ in range(min(len(self._queue), self.most))]
 

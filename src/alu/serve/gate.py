@@ -9,7 +9,9 @@ import ipaddress
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from functools import lru_cache
+from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -68,6 +70,7 @@ class Gate:
     def __init__(self, app: App, metrics: Metrics, key: str | None, busy: Callable[[], Refused | None]) -> None:
         self.app, self.metrics, self._busy, self._flood = app, metrics, busy, Flood()
         self._key = None if key is None else _digest(key.encode())
+        self._numbers = request_ids()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
@@ -77,8 +80,8 @@ class Gate:
         begun = time.perf_counter()
         path, headers = scope["path"], dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        request_id = given.decode() if PLAIN_ID.fullmatch(given) else secrets.token_hex(8)
-        scope["request_id"], scope["plain_headers"] = request_id, headers
+        request_id = given.decode() if PLAIN_ID.fullmatch(given) else next(self._numbers)
+        scope["request_id"] = request_id
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -106,7 +109,7 @@ class Gate:
         if origin is not None and urlsplit(origin).netloc != host:
             raise Refused("other-origin", "A page of another site may not use this service.")
         if self._key is None:
-            if not is_loopback(_host_name(host)):
+            if not _is_here(host):
                 raise Refused("other-origin", "Without a key, this service answers only to localhost and 127.0.0.1.")
         elif path.startswith(GUARDED):
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -138,12 +141,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _host_name(host: bytes) -> str:
-    """The name in a host header, without the port."""
+def request_ids() -> Iterator[str]:
+    """Numbers that no two requests share, nor two runs of a service. Counted, not drawn: asking the system for random
+    bytes lets other threads go first, each time."""
+    begun = secrets.token_hex(4)
+    return (f"{begun}{number:08x}" for number in count())
+
+
+@lru_cache(maxsize=64)
+def _is_here(host: bytes) -> bool:
+    """Whether a host header names this machine's own address."""
     try:
-        return urlsplit(b"//" + host).hostname.decode() if host else ""  # type: ignore[union-attr]
-    except (ValueError, AttributeError, UnicodeDecodeError):
-        return ""
+        name = urlsplit(b"//" + host).hostname
+        return name is not None and is_loopback(name.decode())
+    except (ValueError, UnicodeDecodeError):
+        return False
 
 
 def _digest(key: bytes) -> bytes:

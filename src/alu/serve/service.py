@@ -118,17 +118,19 @@ class Service:
         self.records.begin(engine)
         return engine
 
-    async def decide(self, receive: Receive, headers: dict[str, str], query: bytes, request_id: str) -> bytes:
+    async def decide(
+        self, receive: Receive, content_type: str, content_length: str | None, query: bytes, request_id: str
+    ) -> bytes:
         """The decisions on the pictures of a request, as JSON; raises `Refused`."""
         engine, wants = self.ready_engine(), Wants.of(query)
         if wants.purified and not engine.can_purify:
             raise Refused("bad-request", "This purifier makes features, not pictures. Leave purified=true out.")
         self._loop = asyncio.get_running_loop()
-        body = await self.intake.read(receive, headers.get("content-length"))
+        body = await self.intake.read(receive, content_length)
         job = Job(request_id=request_id, wants=wants, future=self._loop.create_future())
         try:
             self.batcher.admit(job, 1)
-            self._pool.submit(self._prepare, job, body, headers.get("content-type", ""))
+            self._pool.submit(self._prepare, job, body, content_type)
             async with asyncio.timeout(self.limits.seconds):
                 await job.future
         except TimeoutError as error:

@@ -65,7 +65,7 @@ class FoolAndHide(ViewGoal):
             return gradient_of(value.sum(), images, who), rank
         if not excess.requires_grad:
             return gradient_of(lead.sum(), images, who), rank
-        (towards,) = torch.autograd.grad(lead.sum(), images, retain_graph=True)
+        towards = gradient_of(lead.sum(), images, who, keep_graph=True)
         away = -gradient_of(excess.sum(), images, who)
         if self.how == "orthogonal":
             towards, away = without(towards, away), without(away, towards)

@@ -19,6 +19,7 @@ from alu.check import warn
 from alu.errors import DataError, UsageError
 from alu.models.vae import VAE
 from alu.progress import Watch, at_once
+from alu.purifiers import LatentVAE
 from alu.storage import read_json
 from alu.training.batches import batches, steps_per_epoch
 from alu.training.checkpoint import differences, progress_of, total_steps
@@ -27,9 +28,13 @@ from alu.training.objectives import Autoencoding, Classification
 from alu.training.recipes.base import Recipe, seeded
 from alu.training.settings import Settings
 
+NOTICEABLE = 0.1
+"""Seconds for one answer from which on they are mentioned."""
 STEPS = 2500
 """Optimiser steps unless epochs are given, few images or many: for a VAE about 6 minutes on two slow cores at 28
 pixels."""
+LARGE = 128 * 128
+"""Pixels of a picture from which on a VAE has stride 8."""
 VAE_SETTINGS = Settings(batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, average=0.995)
 
 
@@ -57,22 +62,30 @@ def _network(images: data.Dataset) -> nn.Module:
 
 def _vae(images: data.Dataset) -> nn.Module:
     channels, height, width = images.shape
-    if height % VAE.stride or width % VAE.stride or min(height, width) < 8:
-        near = max(8, min(height, width) // VAE.stride * VAE.stride)
+    stride = _stride(images.shape)
+    if height % stride or width % stride or min(height, width) < 8:
+        near = max(8, min(height, width) // stride * stride)
         raise DataError(
-            f"A VAE needs images whose height and width are multiples of {VAE.stride} and at least 8; those of "
+            f"A VAE needs images whose height and width are multiples of {stride} and at least 8; those of "
             f"{images.name} are {width} x {height}. Scale a folder of pictures: --size {near}."
         )
-    return _small_vae(channels)
+    return _small_vae(channels, stride)
 
 
-def _small_vae(channels: int) -> nn.Module:
+def _stride(shape: tuple[int, ...]) -> int:
+    """8 for large pictures, where 4 would cost nearly three times as much with a code of the same size."""
+    return 8 if shape[1] * shape[2] > LARGE else VAE.stride
+
+
+def _small_vae(channels: int, stride: int) -> nn.Module:
     """A VAE whose code is small enough to purify.
 
     A third as many code values as pixel values keeps answers and cannot copy a perturbation; a gray picture has few
-    values to begin with, and with fewer than ten a place clean logits move so much that attacks hide among them.
+    values to begin with, and with fewer than ten a place (of 4 x 4 pixels) clean logits move so much that attacks hide
+    among them.
     """
-    return models.vae(channels, latent=max(10, round(16 * channels / 3)), width=64)
+    places = (stride // VAE.stride) ** 2
+    return models.vae(channels, latent=places * max(10, round(16 * channels / 3)), width=64, stride=stride)
 
 
 OWN: dict[str, Recipe] = {
@@ -100,36 +113,43 @@ def train_vae(
     *,
     epochs: int | None,
     max_minutes: float,
+    steps: int,
     seed: int,
     device: str,
     folder: Path | None,
     replaces: bool,
     watch: Watch,
 ) -> nn.Module:
-    """A VAE trained on clean images; refused beforehand where it would take too long. An interrupted training goes on
-    from `folder`; with `replaces`, a finished one of other settings that is kept there makes room for this one."""
+    """A VAE trained on clean images; refused beforehand where it would take too long, and what an answer with so many
+    latent `steps` will take is said with it. An interrupted training goes on from `folder`; with `replaces`, a finished
+    one of other settings that is kept there makes room for this one."""
     channels, height, width = images.shape
     if min(height, width) < 8:
         raise UsageError(
             f"A VAE needs images of at least 8 x 8 pixels; these are {width} x {height}. Use another size=."
         )
-    images, validation = (_padded(part, VAE.stride) for part in (images, validation))
+    stride = _stride(images.shape)
+    images, validation = (_padded(part, stride) for part in (images, validation))
     settings = replace(VAE_SETTINGS, batch_size=min(len(images), at_once(images.shape, 128)), seed=seed)
     per_epoch = steps_per_epoch(images, settings)
     settings = replace(settings, epochs=epochs or max(1, round(STEPS / per_epoch)))
-    network = seeded(lambda: _small_vae(channels), seed)
+    network = seeded(lambda: _small_vae(channels, stride), seed)
     run = Run(network, Autoencoding(sigma=0.02), images, validation, settings, folder, device)
     total = settings.epochs * per_epoch
     minutes = total * _seconds_per_step(run) / 60
+    answer = _seconds_per_answer(run, steps)
+    then = f"; an answer with {steps} latent steps would then take {answer:.1f} s" if answer >= NOTICEABLE else ""
     if minutes > max_minutes:
         raise UsageError(
             f"Training a VAE on {height} x {width} images would take about {_readable(minutes)} minutes here "
-            f"({total} steps), more than the {max_minutes:g} allowed. Give max_minutes={_readable(minutes * 1.2)}, "
+            f"({total} steps), more than the {max_minutes:g} allowed{then}. Give "
+            f"max_minutes={_readable(minutes * 1.2)}, "
             'smaller pictures (size=) or fewer epochs=; purifier="pca" takes seconds, but may notice few attacks.'
         )
     if replaces:
         _make_room(run)
-    about = f"Training the VAE (about {_readable(minutes)} min)"
+    later = f"; then {answer:.1f} s for a picture" if then else ""
+    about = f"Training the VAE (about {_readable(minutes)} min{later})"
     train(run, lambda done, total, _: watch(about, done, total))
     return network
 
@@ -151,6 +171,8 @@ def _readable(minutes: float) -> str:
 
 def _padded(images: data.Dataset, stride: int) -> data.Dataset:
     """Images whose sides `stride` divides: the last row and column repeated, as LatentVAE does when it purifies."""
+    if not any(side % stride for side in images.shape[1:]):
+        return images
     down, right = (torch.arange(side + -side % stride).clamp(max=side - 1) for side in images.shape[1:])
     return replace(images, pixels=images.pixels[:, :, down[:, None], right])
 
@@ -169,3 +191,13 @@ def _seconds_per_step(run: Run) -> float:
         torch.autograd.grad(loss, list(model.parameters()))
         times.append(time.monotonic() - start)
     return min(times) * size / few
+
+
+def _seconds_per_answer(run: Run, steps: int) -> float:
+    """Time in which one picture is purified with so many latent steps, from a few of them."""
+    purifier = LatentVAE(run.model, steps=min(steps, 2))
+    image = data.as_images(run.data.pixels[:1]).to(run.device)
+    purifier.to(run.device)
+    start = time.monotonic()
+    purifier(image)
+    return (time.monotonic() - start) * (steps + 1) / (purifier.steps + 1)

@@ -10,7 +10,7 @@ import pytest
 from alu import models
 from alu.paper import store, table2, table3
 from alu.paper.claims import FAILS, FEW, HOLDS, OBLIVIOUS
-from alu.paper.store import Column, MissingCellError
+from alu.paper.store import Column, MissingCellError, Reading
 from alu.paper.table3 import ADAPTIVE, OTHERS, OURS, Images, Key, outperforms
 from alu.paper.workbench import Workbench
 from alu.training.recipes import RECIPES
@@ -140,11 +140,28 @@ def test_cells_of_methods_run_on_networks_that_are_not_trained_yet(row: str, mon
     monkeypatch.setattr(models, "names", lambda task=None: [*known, *table3.ROWS[row][0].needs])
     bench = Workbench(FULL)
     shorten(bench, row)
+    aimed_at: dict[str, Any] = {}
+    attacked = bench.attacked
+    monkeypatch.setattr(
+        bench,
+        "attacked",
+        lambda name, some, attack, model: aimed_at.update({name: model}) or attacked(name, some, attack, model),
+    )
     for images in table3.columns_of(row):
         if images is not Images.AUTOATTACK_ON_F:
             measured = table3.measure(bench, Key(row, images))
             assert (measured["n"], len(measured["bare"]), len(measured["purified"])) == (2, 2, 2)
             assert set(measured) == {"n", "bare", "purified"}, "nothing is calibrated for a method without a detector"
+    system, deployed = table3.ROWS[row][0], bench.defense(table3.ROWS[row][0], Reading.PURIFIED)
+    through = aimed_at.get(f"pgd-20 through, {system.purifier} of {system.classifier}")
+    if row in ("SOAP (Shi 2021)", "Reverse attack (Mao 2021)"):
+        assert through.grad_mode == "bpda", "they have no stand-in but the image"
+    elif through is not None:
+        assert through is not deployed
+        assert not hasattr(through, "grad_mode"), "one pass of the denoiser"
+    every = aimed_at.get(f"apgd-20 through, {system.purifier} of {system.classifier}")
+    assert (every is deployed) == (row == DIFFPURE), "the gradient of every step"
+    assert deployed.grad_mode == "unrolled"
 
 
 def shorten(bench: Workbench, row: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tools.write_documents import GALLERY, WEIGHTS, card_with_base, documents
 
 from alu import models
-from alu.paper import EXPERIMENTS, bpda, robust_base, table1, table2, table3, threats
+from alu.paper import EXPERIMENTS, bpda, rebreak, robust_base, table1, table2, table3, threats
 from alu.paper.store import Adaptive, Reading, Results, ones, read
 from tests.conftest import ROOT
 from tests.paper.test_store import UNFINISHED
@@ -74,7 +74,13 @@ def test_no_defence_keeps_more_than_its_classifier() -> None:
     for row, (system, _) in table3.ROWS.items():
         union = results.get(table3.Key(row, table3.ADAPTIVE))
         if union and system.purifier != "none":
-            pairs.append((f"table3, {row}", union["adaptive"], bare(system.classifier, len(union["adaptive"]))))
+            n = len(union["adaptive"])
+            own = (
+                rebreak.base_left(results, row)[:n]
+                if system.classifier in rebreak.BASES
+                else bare(system.classifier, n)
+            )
+            pairs.append((f"table3, {row}", union["adaptive"], own))
     for name, reading in bpda.SUBJECTS:
         if name != "asymmetric" and results.get(bpda.Key(name, reading, bpda.ADAPTIVE)):
             left = bpda.standing(results, name, reading)

@@ -18,7 +18,7 @@ from alu.data.splits import own_part
 from alu.errors import DataError, InputError, StorageError, UsageError
 from alu.fitted import HarmfulDefenseError
 from alu.fitting import Plan, fit_and_measure
-from alu.purifiers import JPEG, PCA, Blur, Hedge, LatentVAE
+from alu.purifiers import JPEG, PCA, SOAP, Blur, Hedge, LatentVAE
 from alu.stats import Share
 from tests.unit.test_fitted import Bright, half_bright
 
@@ -85,7 +85,9 @@ class Darker(alu.purifiers.Purifier):
         return 0.99 * images
 
 
-@pytest.mark.parametrize(("purifier", "kind"), [(Darker(), Darker), ("jpeg@50", JPEG), ("hedge", Hedge)])
+@pytest.mark.parametrize(
+    ("purifier", "kind"), [(Darker(), Darker), ("jpeg@50", JPEG), ("hedge", Hedge), ("soap@1", SOAP)]
+)
 def test_any_purifier_will_do(purifier: Any, kind: type) -> None:
     defense = alu.fit(Bright(), CLEAN.images, CLEAN.labels, purifier=purifier, false_alarm=0.05, force=True)
     assert isinstance(defense.purifier, kind)
@@ -121,6 +123,8 @@ def test_a_harmful_defence_is_refused_unless_forced() -> None:
     ("settings", "error", "sentence"),
     [
         ({"purifier": "vea"}, UsageError, "There is no purifier 'vea'. Did you mean vae"),
+        ({"purifier": "adp:gone.safetensors"}, StorageError, "The network gone.safetensors does not exist"),
+        ({"purifier": "adp@3", "reference": "reconstruction"}, UsageError, "needs a VAE; adp@3 has no reconstruction"),
         ({"purifier": "gone.safetensors"}, StorageError, "The network gone.safetensors does not exist"),
         ({"detector": "peek"}, UsageError, "There is no detector 'peek'. Did you mean peak"),
         ({"rule": "alou"}, UsageError, "There is no rule 'alou'. Did you mean alu"),

@@ -131,8 +131,10 @@ def test_what_is_no_http_is_refused(service: Running) -> None:
 def test_connections_are_limited_and_come_back(service: Running) -> None:
     held = [connected(service) for _ in range(6)]
     time.sleep(0.1)
+    start = time.monotonic()
     with connected(service) as more:
         assert received(more) == b""
+    assert time.monotonic() - start < 0.3, "at once, not when it was silent for too long"
     for connection in held:
         connection.close()
     wait_for(lambda: service.ask("GET", "/healthz").status == 200)

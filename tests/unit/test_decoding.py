@@ -36,6 +36,17 @@ def test_threads_that_decode_at_the_same_time_leave_the_warnings_as_they_were() 
     assert list(warnings.filters) == before
 
 
+def test_the_first_to_leave_takes_nothing_from_the_others() -> None:
+    first, second = opened(png(4, 4), "first"), opened(png(4, 4), "second")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    inside = warnings.filters[0]
+    second.__exit__(None, None, None)
+    assert inside[0] == "error"
+    assert inside[2] is Image.DecompressionBombWarning
+
+
 def test_too_many_pixels_are_an_error_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
 

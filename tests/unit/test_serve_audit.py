@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -90,13 +91,12 @@ def test_somebody_elses_file_is_refused_and_kept(tmp_path: Path, content: bytes)
 
 def test_a_full_disk_leaves_whole_lines_and_is_one_sentence(tmp_path: Path) -> None:
     with disk_of("64k", tmp_path) as disk:
-        log = AuditLog(disk / "audit.jsonl")
-        log.write([row(1)])
-        with pytest.raises(StorageError, match="the disk is full"):
-            log.write([row(2)] * 5_000)
-        assert numbers(disk / "audit.jsonl") == [1]
-        log.write([row(3)])
-        log.close()
+        with closing(AuditLog(disk / "audit.jsonl")) as log:  # an open file would keep the disk
+            log.write([row(1)])
+            with pytest.raises(StorageError, match="the disk is full"):
+                log.write([row(2)] * 5_000)
+            assert numbers(disk / "audit.jsonl") == [1]
+            log.write([row(3)])
         assert numbers(disk / "audit.jsonl") == [1, 3]
 
 

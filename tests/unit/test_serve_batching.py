@@ -106,6 +106,24 @@ def test_one_picture_that_fails_does_not_spoil_the_others() -> None:
     ]
 
 
+def test_a_batch_that_cannot_be_handed_over_does_not_end_the_thread(capsys: pytest.CaptureFixture[str]) -> None:
+    done: list[int] = []
+
+    def hand_over(batch: Batch[Ticket]) -> None:
+        done.append(len(batch.items))
+        if len(done) == 1:
+            raise RuntimeError("no room")
+
+    found: Batcher[Ticket] = Batcher(Brightness, hand_over, 4, 9, 9.0)
+    found.start()
+    for count in (1, 2):
+        found.put(items(count, Ticket()))
+        wait_for(lambda count=count: len(done) == count)
+    found.stop()
+    assert done == [1, 2]
+    assert "could not be handed over (RuntimeError: no room)" in capsys.readouterr().err
+
+
 def test_what_nobody_waits_for_is_not_computed() -> None:
     gate, engine = Gatekeeper(), Brightness()
     found, done = batcher(engine)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alu.errors import StorageError
+from alu.errors import AluError
 from alu.serve.limits import Limits
 from alu.serve.server import listen
 from alu.serve.service import Settings
@@ -131,8 +131,10 @@ def test_what_is_no_http_is_refused(service: Running) -> None:
 def test_connections_are_limited_and_come_back(service: Running) -> None:
     held = [connected(service) for _ in range(6)]
     time.sleep(0.1)
+    start = time.monotonic()
     with connected(service) as more:
         assert received(more) == b""
+    assert time.monotonic() - start < 0.3, "at once, not when it was silent for too long"
     for connection in held:
         connection.close()
     wait_for(lambda: service.ask("GET", "/healthz").status == 200)
@@ -153,9 +155,9 @@ def test_requests_one_after_the_other_on_one_connection(service: Running) -> Non
 
 
 def test_a_place_that_is_taken_or_not_there_is_one_sentence() -> None:
-    with listen("127.0.0.1", 0) as taken, pytest.raises(StorageError, match=r"Cannot listen on 127\.0\.0\.1 port"):
+    with listen("127.0.0.1", 0) as taken, pytest.raises(AluError, match=r"Cannot listen on 127\.0\.0\.1 port"):
         listen("127.0.0.1", taken.getsockname()[1])
-    with pytest.raises(StorageError, match="Choose another --port or --host"):
+    with pytest.raises(AluError, match="Choose another --port or --host"):
         listen("192.0.2.1", 0)
-    with pytest.raises(StorageError, match="Cannot listen on no.such.host.invalid"):
+    with pytest.raises(AluError, match="Cannot listen on no.such.host.invalid"):
         listen("no.such.host.invalid", 0)

@@ -89,7 +89,8 @@ def serve(
     log = None if audit is None else AuditLog(audit, audit_megabytes * MEGABYTE, audit_keep)
     if log is not None and log.repaired:
         sys.stderr.write(f"alu: warning: the last line of {audit} was torn and has been cut off.\n")
-    limits = Limits(body=max_megabytes * MEGABYTE, pictures=max_pictures, pixels=max_pixels, seconds=timeout)
+    body = max_megabytes * MEGABYTE
+    limits = Limits(body, max(4 * body, Limits.held), max_pictures, max_pixels, timeout)
     settings = Settings(limits, batch_size, queue, patience, resize=resize)
 
     def load() -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections import deque
@@ -183,7 +184,10 @@ class Batcher(Generic[Owner]):
         self.loaded(None)
         while items := self._take():
             if wanted := [item for item in items if not item.owner.dropped]:
-                self._answer(engine, wanted)
+                try:
+                    self._answer(engine, wanted)
+                except Exception as error:  # of `done`: those who wait for this batch are not told, but others must be
+                    sys.stderr.write(f"alu: a batch could not be handed over ({type(error).__name__}: {error}).\n")
 
     def _warm_up(self, engine: Engine) -> None:
         times = []

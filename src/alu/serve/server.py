@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from alu.errors import StorageError
+from alu.errors import AluError
 from alu.serve.limits import Limits
 from alu.serve.metrics import Metrics
 from alu.serve.problems import Refused
@@ -134,7 +134,7 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise StorageError(
+        raise AluError(
             f"Cannot listen on {host} port {port}: {error.strerror or error}. Choose another --port or --host."
         ) from error
 

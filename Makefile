@@ -42,6 +42,7 @@ bench: setup
 	$(BIN)/python bench/attacks.py
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/refusal.py
+	$(BIN)/python bench/large_pictures.py
 
 clean:
 	rm -rf $(VENV) demo docs/_build

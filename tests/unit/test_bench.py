@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench import latency, refusal
+from bench import large_pictures, latency, refusal
 
 from alu import data
 
@@ -21,3 +21,10 @@ def test_refusal_counts_passes_of_answered_and_refused_pictures(monkeypatch: pyt
     # One pass for the answer, one for each step and the last point, one for the score.
     assert (found["answered"]["forwards"], found["answered"]["backwards"]) == (13, 10)
     assert found["refused"]["backwards"] < found["answered"]["backwards"]
+
+
+@pytest.mark.parametrize("purifier", large_pictures.PURIFIERS)
+def test_fits_on_large_pictures_are_measured(purifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_pictures, "SIZE", 16)
+    found = large_pictures.fit(purifier, 140)
+    assert found["peak_mb"] >= found["before_mb"] > 0

@@ -44,6 +44,7 @@ bench: setup
 	$(BIN)/python bench/refusal.py
 	$(BIN)/python bench/export.py
 	$(BIN)/python bench/serve.py --write
+	$(BIN)/python bench/large_pictures.py
 
 clean:
 	rm -rf $(VENV) demo docs/_build

@@ -93,6 +93,7 @@ PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {
     "vae gd": lambda shape: LatentVAE(small_vae(shape), steps=5, lr=1e-3, solver="gd", schedule="constant"),
     "vae gd norm": lambda shape: LatentVAE(small_vae(shape), steps=4, lr=0.1, solver="gd", objective="norm"),
     "vae adam": lambda shape: LatentVAE(small_vae(shape), steps=5, prior=0.01),
+    "vae stride 8": lambda shape: LatentVAE(seeded(lambda: models.vae(shape[0], 8, 16, stride=8), 3), steps=2),
     "vae no steps": lambda shape: LatentVAE(small_vae(shape), steps=0),
     "vae sampled": lambda shape: LatentVAE(small_vae(shape), steps=3, start="sampled"),
     "vae random": lambda shape: LatentVAE(small_vae(shape), steps=3, start="random"),

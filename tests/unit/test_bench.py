@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from bench import export, latency, refusal, serve
+from bench import export, large_pictures, latency, refusal, serve
 
 from alu import Decision, Defense, data, models
 from alu.purifiers import Blur
@@ -56,3 +56,10 @@ def test_the_service_is_measured_beside_the_same_work_in_one_process() -> None:
     assert lines[2].startswith("| `demo-pca@5` | ")
     page = serve.PAGE.read_text()
     assert all(page.count(mark) == 1 for mark in serve.MARKS)
+
+
+@pytest.mark.parametrize("purifier", large_pictures.PURIFIERS)
+def test_fits_on_large_pictures_are_measured(purifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_pictures, "SIZE", 16)
+    found = large_pictures.fit(purifier, 140)
+    assert found["peak_mb"] >= found["before_mb"] > 0

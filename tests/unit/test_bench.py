@@ -21,8 +21,8 @@ def test_latency_has_a_ratio_for_each_number_of_steps() -> None:
 def test_refusal_counts_passes_of_answered_and_refused_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusal, "BATCH", 6)
     found = refusal.check(data.sample("test").draw(20).images, 1)
-    # One pass for the answer, one for each step and the last point, one for the score.
-    assert (found["answered"]["forwards"], found["answered"]["backwards"]) == (13, 10)
+    # One pass for the answer, one for each step and the last point.
+    assert (found["answered"]["forwards"], found["answered"]["backwards"]) == (12, 10)
     assert found["refused"]["backwards"] < found["answered"]["backwards"]
 
 

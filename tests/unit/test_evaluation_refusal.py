@@ -15,6 +15,7 @@ from alu.attacks.adaptive.view import Level
 from alu.attacks.goals import ever_fooled, fooled
 from alu.check import AluWarning
 from alu.detectors import Neighbourhood
+from alu.detectors.neighbourhood import lead
 from alu.evaluation import metrics
 from alu.evaluation.beside import beside_confidence
 from alu.evaluation.diagnostics import sandwich
@@ -152,11 +153,16 @@ def test_shards_give_the_same_curves(result: Result) -> None:
 class Lottery(Neighbourhood):
     """A check whose random start decides alone: most draws refuse everything, some refuse nothing."""
 
-    def find(self, evidence: Any, labels: Tensor, *, stop: bool = True) -> Tensor:
-        if self.seed % 4 == 3:
-            return evidence.purified.detach().clone()  # type: ignore[no-any-return]
-        offset = torch.where(labels[:, None] == 0, -1.0, 1.0) * evidence.classifier.direction.sign()
-        return evidence.purified.detach() + offset.view_as(evidence.purified)  # type: ignore[no-any-return]
+    def search(self, evidence: Any, labels: Tensor, *, stop: bool = True, visit: Any = None) -> tuple[Tensor, Tensor]:
+        found = evidence.purified.detach().clone()
+        if self.seed % 4 != 3:
+            offset = torch.where(labels[:, None] == 0, -1.0, 1.0) * evidence.classifier.direction.sign()
+            found += offset.view_as(found)
+        with torch.no_grad():
+            highest = lead(evidence.classifier(found), labels)
+        if visit is not None:
+            visit(found, highest, None)
+        return found, highest
 
 
 def test_a_refused_picture_is_sent_again_and_the_worst_draw_counts() -> None:

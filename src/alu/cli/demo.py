@@ -35,6 +35,7 @@ def demo(
     write_page(result, out / "index.html")
     _print(result)
     typer.echo(f"Page: {(out / 'index.html').resolve().as_uri()}")
+    typer.echo("To try pictures and attacks yourself: alu serve demo --playground, then open http://127.0.0.1:8000")
 
 
 def _is_demo(path: Path) -> bool:

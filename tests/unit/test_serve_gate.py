@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alu.serve.gate import AT_ONCE, HELD_BACK, Flood, is_loopback
+from alu.serve.gate import AT_ONCE, Flood, is_loopback
 from alu.serve.problems import Refused
 from tests.serving import Brightness, Running, ask, picture, running
 
@@ -92,6 +92,7 @@ def test_a_strange_request_number_is_replaced(unlocked: Running, given: str) -> 
 def test_refusals_are_told_at_once_until_there_are_many(unlocked: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unlocked.service.batcher, "pace", type("Full", (), {"wait": lambda *_: 1e9})())
     monkeypatch.setattr("alu.serve.gate.AT_ONCE", 3)
+    monkeypatch.setattr("alu.serve.gate.HELD_BACK", held := 0.35)  # long enough to be told from a busy machine
     time.sleep(1.0 - time.monotonic() % 1.0)  # a second of its own
     times = []
     for _ in range(5):
@@ -100,8 +101,7 @@ def test_refusals_are_told_at_once_until_there_are_many(unlocked: Running, monke
         times.append(time.perf_counter() - start)
         assert (reply.status, reply.cause) == (503, "queue-full")
         assert int(reply.headers["retry-after"]) >= 1
-    assert max(times[:3]) < HELD_BACK <= min(times[3:])
-    assert max(times) < 1.0
+    assert max(times[:3]) < held <= min(times[3:])
 
 
 def test_a_flood_is_counted_by_the_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import time
@@ -157,6 +158,18 @@ def test_requests_one_after_the_other_on_one_connection(service: Running) -> Non
         while found.count(b'"class": "red"') < 2:
             found += both.recv(65536)
         assert found.count(b"HTTP/1.1 200 OK") == 2
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_header(service: Running) -> None:
+    taken = []
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+    for _ in range(21):
+        start = time.perf_counter()
+        connection.request("GET", "/healthz")
+        connection.getresponse().read()
+        taken.append(time.perf_counter() - start)
+    connection.close()
+    assert sorted(taken)[10] < 0.03  # Linux acknowledges after 40 ms
 
 
 def test_a_place_that_is_taken_or_not_there_is_one_sentence() -> None:

@@ -43,6 +43,9 @@ def protocol(limits: Limits, metrics: Metrics) -> type[HttpToolsProtocol]:
             if len(self.connections) > limits.connections:
                 transport.abort()
                 return
+            # asyncio does this only for sockets that name their protocol. Without it an answer waits up to 40 ms, until
+            # the client has acknowledged its header.
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._expect()
 
         def connection_lost(self, exc: Exception | None) -> None:

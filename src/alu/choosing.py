@@ -25,12 +25,16 @@ must lose less by more than `CLEARLY`."""
 CLEARLY = 0.01
 WIDTHS = (0.02, 0.05, 0.1, 0.2)
 """P-values up to which an image may be suspicious; of equal ones the first, which changes least, is taken."""
-CLEAN, ATTACKED, CHANGED = (200, 50), (100, 25), (50, 20)
+CLEAN, ATTACKED, CHANGED = (200, 50), (200, 50), (100, 20)
 """At most and, where pictures are large, at least so many pictures, if there are as many; the last for each change."""
 RADII = (8, 4)
 """Of the attack, in 255ths: a weaker one leaves larger p-values."""
-WAYS = {"bare": "the classifier alone", "purified": "the purified picture", "alu": 'rule "alu"'}
-"""The plain ways to answer. No candidate should be right much less often than the best of them."""
+BEST = {
+    "clean": (("bare",), "the classifier alone"),
+    "changed": (("bare", "purified"), "the better of the bare and the purified answer"),
+    "attacked": (("bare", "purified", "alu"), 'the best of the bare answer, the purified one and rule "alu"'),
+}
+"""The plain ways to answer that a candidate is compared with; what the best of them is called."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +50,32 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of pictures: how often each plain way to answer is right on it, and each candidate."""
+    """One kind of pictures: how often the best plain way to answer is right on it, and each candidate.
+
+    Harmless changes that are alike are one kind, each with the best way to answer it: with one change by itself, chance
+    would decide.
+    """
 
     name: str
-    ways: dict[str, Share]
+    way: str
+    """What the best plain way is called."""
+    best: Share
     right: dict[Candidate, Share]
-
-    @property
-    def best(self) -> str:
-        """The plain way that is right most often; of equal ones the first."""
-        return max(self.ways, key=lambda way: self.ways[way].count)
 
     def lost(self, candidate: Candidate) -> float:
         """How much less often the candidate is right than the best way; below 0 if it is right more often."""
-        return self.ways[self.best].value - self.right[candidate].value
+        return self.best.value - self.right[candidate].value
+
+    @staticmethod
+    def join(parts: Sequence[Kind]) -> Kind:
+        """Pictures of one kind that were tried one part after the other."""
+
+        def total(shares: Iterable[Share]) -> Share:
+            found = list(shares)
+            return Share(sum(share.count for share in found), sum(share.n for share in found))
+
+        right = {candidate: total(part.right[candidate] for part in parts) for candidate in parts[0].right}
+        return Kind(parts[0].name, parts[0].way, total(part.best for part in parts), right)
 
 
 @dataclass(frozen=True)
@@ -105,12 +121,12 @@ class Choice:
         worst = self.worst(self.taken)
         least = min(self.worst(one).lost(one) for one in candidates)
         why = "loses least" if worst.lost(self.taken) <= least else "changes few answers and loses about as little"
-        best, own = worst.ways[worst.best], worst.right[self.taken]
+        own = worst.right[self.taken]
         shown = [f"{one}: {self._most(one)}" for one in candidates if one != self.taken]
         return (
             f"{what}, because it {why} where it loses most, on pictures that measure nothing else: "
             f"{self._most(self.taken)}, where it is right on {100 * own.value:.1f} % of {own.n} and "
-            f"{WAYS[worst.best]} on {100 * best.value:.1f} %. The others lose up to: {'; '.join(shown)}."
+            f"{worst.way} on {100 * worst.best.value:.1f} %. The others lose up to: {'; '.join(shown)}."
         )
 
     def _most(self, candidate: Candidate) -> str:
@@ -135,7 +151,7 @@ def choose(
     images, labels = take(CLEAN)
     ask = partial(_kind, rivals, portion=portion)
     told = partial(watch, "Choosing the rule: clean images")
-    kinds = [ask("on clean pictures", ("bare",), images, labels, watch=told)]
+    kinds = [ask("on clean pictures", "clean", images, labels, watch=told)]
     images, labels = take(ATTACKED)
     for radius in RADII:
         told = partial(watch, f"Choosing the rule: PGD-20 at {radius}/255")
@@ -143,16 +159,18 @@ def choose(
             attacked, _ = oblivious(defense, images, labels, portion, seed, told, radius / 255)
         if attacked is not None:
             told = partial(watch, f"Choosing the rule: attacked images, {radius}/255")
-            kinds.append(ask(f"under PGD-20 at {radius}/255", tuple(WAYS), attacked, labels, watch=told))
+            kinds.append(ask(f"under PGD-20 at {radius}/255", "attacked", attacked, labels, watch=told))
     images, labels = take(CHANGED)
     starts = range(0, len(images), portion)
     told = partial(watch, "Choosing the rule: harmless changes")
+    families: dict[str, list[Kind]] = {}
     moderate = [change for change in HARMLESS if change.moderate]
     told(0, len(moderate))
     for number, change in enumerate(moderate, start=1):
         changed = torch.cat([change.apply(images[start : start + portion]) for start in starts])
-        kinds.append(ask(f"with {change.name}", ("bare", "purified"), changed, labels))
+        families.setdefault(change.family, []).append(ask(f"with {change.family}", "changed", changed, labels))
         told(number, len(moderate))
+    kinds += map(Kind.join, families.values())
     return Choice.among(kinds)
 
 
@@ -169,12 +187,13 @@ def _rivals(
 
 
 def _kind(
-    rivals: dict[Candidate, Defense], name: str, ways: Sequence[str], images: Tensor, labels: Tensor, *, portion: int,
+    rivals: dict[Candidate, Defense], name: str, like: str, images: Tensor, labels: Tensor, *, portion: int,
     watch: Count = silent,
 ) -> Kind:  # fmt: skip
-    """How often each of these plain ways and each candidate is right; all of them share one purification."""
+    """How often the best plain way and each candidate are right; all of them share one purification."""
     first = next(iter(rivals.values()))
     paper = first.with_rule("alu")
+    ways, way = BEST[like]
     plain, right = dict.fromkeys(ways, 0), dict.fromkeys(rivals, 0)
     watch(0, len(images))
     for start in range(0, len(images), portion):
@@ -183,14 +202,10 @@ def _kind(
         bare = evidence.pre_logits if first.reference == "input" else batched_logits(first.logits, images[part])
         answers = {"bare": bare.argmax(1), "purified": evidence.post_logits.argmax(1)}
         answers["alu"] = paper.judge(evidence).label
-        for way in ways:
-            plain[way] += int((answers[way] == labels[part]).sum())
+        for one in ways:
+            plain[one] += int((answers[one] == labels[part]).sum())
         for candidate, rival in rivals.items():
             right[candidate] += int((rival.judge(evidence).label == labels[part]).sum())
         watch(min(start + portion, len(images)), len(images))
     n = len(images)
-    return Kind(
-        name,
-        {way: Share(count, n) for way, count in plain.items()},
-        {one: Share(count, n) for one, count in right.items()},
-    )
+    return Kind(name, way, Share(max(plain.values()), n), {one: Share(count, n) for one, count in right.items()})

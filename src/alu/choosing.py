@@ -97,14 +97,15 @@ class Choice:
 
     @staticmethod
     def among(kinds: Iterable[Kind]) -> Choice:
-        """The candidate whose largest loss is the smallest, of equal ones the first; of the first rule unless another
-        loses clearly less."""
+        """The candidate whose largest loss is the smallest; where those are equal, the next largest decide, and of
+        equal ones the first is taken; one of the first rule unless another's largest loss is clearly smaller."""
         tried = tuple(kinds)
         every = list(tried[0].right)
-        most = {candidate: round(max(kind.lost(candidate) for kind in tried), 9) for candidate in every}
-        first = min((one for one in every if one.rule == every[0].rule), key=most.__getitem__)
-        least = min(every, key=most.__getitem__)
-        clear = round(most[first] - most[least], 9) > CLEARLY
+        # Candidates answer many pictures alike, so that their largest losses are often exactly equal.
+        losses = {one: sorted((round(max(kind.lost(one), 0.0), 9) for kind in tried), reverse=True) for one in every}
+        first = min((one for one in every if one.rule == every[0].rule), key=losses.__getitem__)
+        least = min(every, key=losses.__getitem__)
+        clear = round(losses[first][0] - losses[least][0], 9) > CLEARLY
         return Choice(least if clear else first, tried)
 
     def worst(self, candidate: Candidate) -> Kind:

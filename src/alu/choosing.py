@@ -1,8 +1,9 @@
-"""Choosing the rule of a fit, and its width: what each would answer on pictures that do not measure the result."""
+"""Choosing the rule of a fit, and its width: what loses least where it loses most, on pictures that do not measure the
+result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,28 +12,29 @@ from torch import Tensor
 
 from alu.data.dataset import Dataset
 from alu.decision import RULES, RuleName
-from alu.defense import Defense
+from alu.defense import Defense, batched_logits
 from alu.errors import UsageError
 from alu.evaluation.harmless import HARMLESS
 from alu.fitted import drawn, oblivious
-from alu.progress import Count, Watch, at_once
+from alu.progress import Count, Watch, at_once, silent
 from alu.stats import Share
 
 CANDIDATES: tuple[RuleName, ...] = ("graded", "alu", "purified")
 """The rules that always answer. The first does the least harm, and so few pictures tell no small differences: another
-must be right more often by more than `CLEARLY`."""
+must lose less by more than `CLEARLY`."""
 CLEARLY = 0.01
 WIDTHS = (0.02, 0.05, 0.1, 0.2)
 """P-values up to which an image may be suspicious; of equal ones the first, which changes least, is taken."""
-CLEAN, ATTACKED, CHANGED = (200, 50), (100, 25), (50, 20)
+CLEAN, ATTACKED, CHANGED = (200, 50), (200, 50), (100, 20)
 """At most and, where pictures are large, at least so many pictures, if there are as many; the last for each change."""
-RADII = {"attacked": 8, "weaker": 4}
-"""Kinds of attacked pictures, by radius in 255ths: a weaker attack leaves larger p-values."""
-KINDS = {
-    "clean": "clean",
-    **{kind: f"under PGD-20 at {radius}/255" for kind, radius in RADII.items()},
-    "changed": "after moderate harmless changes",
+RADII = (8, 4)
+"""Of the attack, in 255ths: a weaker one leaves larger p-values."""
+BEST = {
+    "clean": (("bare",), "the classifier alone"),
+    "changed": (("bare", "purified"), "the better of the bare and the purified answer"),
+    "attacked": (("bare", "purified", "alu"), 'the best of the bare answer, the purified one and rule "alu"'),
 }
+"""The plain ways to answer that a candidate is compared with; what the best of them is called."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,41 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """One kind of pictures: how often the best plain way to answer is right on it, and each candidate.
+
+    Harmless changes that are alike are one kind, each with the best way to answer it: with one change by itself, chance
+    would decide.
+    """
+
+    name: str
+    way: str
+    """What the best plain way is called."""
+    best: Share
+    right: dict[Candidate, Share]
+
+    def lost(self, candidate: Candidate) -> float:
+        """How much less often the candidate is right than the best way; below 0 if it is right more often."""
+        return self.best.value - self.right[candidate].value
+
+    @staticmethod
+    def join(parts: Sequence[Kind]) -> Kind:
+        """Pictures of one kind that were tried one part after the other."""
+
+        def total(shares: Iterable[Share]) -> Share:
+            found = list(shares)
+            return Share(sum(share.count for share in found), sum(share.n for share in found))
+
+        right = {candidate: total(part.right[candidate] for part in parts) for candidate in parts[0].right}
+        return Kind(parts[0].name, parts[0].way, total(part.best for part in parts), right)
+
+
+@dataclass(frozen=True)
 class Choice:
-    """The candidate that was chosen, and how often each was right on each kind of pictures that was tried."""
+    """The candidate that was chosen, and the kinds of pictures that were tried."""
 
     taken: Candidate
-    right: dict[Candidate, dict[str, Share]]
+    kinds: tuple[Kind, ...]
 
     @property
     def rule(self) -> RuleName:
@@ -64,37 +96,44 @@ class Choice:
         return self.taken.suspicious
 
     @staticmethod
-    def among(right: dict[Candidate, dict[str, Share]]) -> Choice:
-        """The candidate with the highest mean over the kinds, each of which counts alike, of equal ones the first; of
-        the first rule unless another is clearly better."""
+    def among(kinds: Iterable[Kind]) -> Choice:
+        """The candidate whose largest loss is the smallest; where those are equal, the next largest decide, and of
+        equal ones the first is taken; one of the first rule unless another's largest loss is clearly smaller."""
+        tried = tuple(kinds)
+        every = list(tried[0].right)
+        # Candidates answer many pictures alike, so that their largest losses are often exactly equal.
+        losses = {one: sorted((round(max(kind.lost(one), 0.0), 9) for kind in tried), reverse=True) for one in every}
+        first = min((one for one in every if one.rule == every[0].rule), key=losses.__getitem__)
+        least = min(every, key=losses.__getitem__)
+        clear = round(losses[first][0] - losses[least][0], 9) > CLEARLY
+        return Choice(least if clear else first, tried)
 
-        def best(some: list[Candidate]) -> Candidate:
-            return max(some, key=lambda candidate: round(_mean(right[candidate]), 9))
-
-        every = list(right)
-        first, highest = best([one for one in every if one.rule == every[0].rule]), best(every)
-        clear = round(_mean(right[highest]) - _mean(right[first]), 9) > CLEARLY
-        return Choice(highest if clear else first, right)
+    def worst(self, candidate: Candidate) -> Kind:
+        """The kind of pictures on which this candidate loses most."""
+        return max(self.kinds, key=lambda kind: kind.lost(candidate))
 
     def __str__(self) -> str:
         width = "" if self.suspicious is None else f"pictures up to p = {100 * self.suspicious:g} % as suspicious"
-        if len({candidate.rule for candidate in self.right}) == 1:  # the user named it
+        candidates = list(self.kinds[0].right)
+        if len({candidate.rule for candidate in candidates}) == 1:  # the user named it
             what = f'Rule "{self.rule}" takes {width}'
         else:
             what = f'Rule "{self.rule}" was chosen{width and ", with "}{width}'
-        own = self.right[self.taken]
-        shown = [f"{100 * share.value:.1f} % {KINDS[kind]} (n = {share.n})" for kind, share in own.items()]
-        means = [f"{other}: {100 * _mean(found):.1f} %" for other, found in self.right.items() if other != self.taken]
-        most = max(map(_mean, self.right.values()))
-        why = "it is right most often" if _mean(own) >= most else "it changes few answers and is right about as often"
+        worst = self.worst(self.taken)
+        least = min(self.worst(one).lost(one) for one in candidates)
+        why = "loses least" if worst.lost(self.taken) <= least else "changes few answers and loses about as little"
+        own = worst.right[self.taken]
+        shown = [f"{one}: {self._most(one)}" for one in candidates if one != self.taken]
         return (
-            f"{what}, because {why} on pictures that measure nothing else: {', '.join(shown)}; on "
-            f"average {100 * _mean(own):.1f} %. The others on average: {'; '.join(means)}."
+            f"{what}, because it {why} where it loses most, on pictures that measure nothing else: "
+            f"{self._most(self.taken)}, where it is right on {100 * own.value:.1f} % of {own.n} and "
+            f"{worst.way} on {100 * worst.best.value:.1f} %. The others lose up to: {'; '.join(shown)}."
         )
 
-
-def _mean(shares: dict[str, Share]) -> float:
-    return sum(share.value for share in shares.values()) / len(shares)
+    def _most(self, candidate: Candidate) -> str:
+        """How much it loses at most, and on which pictures."""
+        worst = self.worst(candidate)
+        return f"{100 * max(worst.lost(candidate), 0.0):.1f} points {worst.name}"
 
 
 @torch.no_grad()
@@ -102,8 +141,8 @@ def choose(
     defense: Defense, pictures: Dataset, rules: Sequence[RuleName] = CANDIDATES, widths: Sequence[float] = WIDTHS, *,
     seed: int, device: str, watch: Watch,
 ) -> Choice:  # fmt: skip
-    """The best rule and width for this calibrated defence: clean, attacked by someone who does not know it, changed
-    without harm. Without widths that of the defence is kept.
+    """The rule and width for this calibrated defence whose worst loss is the smallest: on clean pictures, on those of
+    an attacker who does not know it, and after each harmless change. Without widths that of the defence is kept.
 
     The pictures must not be those that measure the result afterwards.
     """
@@ -111,22 +150,29 @@ def choose(
     portion = at_once(pictures.shape, 100)
     take = partial(drawn, pictures, seed=seed, device=device)
     images, labels = take(CLEAN)
-    found = {"clean": _right(rivals, images, labels, portion, partial(watch, "Choosing the rule: clean images"))}
+    ask = partial(_kind, rivals, portion=portion)
+    told = partial(watch, "Choosing the rule: clean images")
+    kinds = [ask("on clean pictures", "clean", images, labels, watch=told)]
     images, labels = take(ATTACKED)
-    for kind, radius in RADII.items():
+    for radius in RADII:
         told = partial(watch, f"Choosing the rule: PGD-20 at {radius}/255")
         with torch.enable_grad():
             attacked, _ = oblivious(defense, images, labels, portion, seed, told, radius / 255)
         if attacked is not None:
             told = partial(watch, f"Choosing the rule: attacked images, {radius}/255")
-            found[kind] = _right(rivals, attacked, labels, portion, told)
+            kinds.append(ask(f"under PGD-20 at {radius}/255", "attacked", attacked, labels, watch=told))
     images, labels = take(CHANGED)
-    moderate = [change for change in HARMLESS if change.moderate]
     starts = range(0, len(images), portion)
-    changed = [change.apply(images[start : start + portion]) for change in moderate for start in starts]
     told = partial(watch, "Choosing the rule: harmless changes")
-    found["changed"] = _right(rivals, torch.cat(changed), labels.repeat(len(moderate)), portion, told)
-    return Choice.among({rival: {kind: shares[rival] for kind, shares in found.items()} for rival in rivals})
+    families: dict[str, list[Kind]] = {}
+    moderate = [change for change in HARMLESS if change.moderate]
+    told(0, len(moderate))
+    for number, change in enumerate(moderate, start=1):
+        changed = torch.cat([change.apply(images[start : start + portion]) for start in starts])
+        families.setdefault(change.family, []).append(ask(f"with {change.family}", "changed", changed, labels))
+        told(number, len(moderate))
+    kinds += map(Kind.join, families.values())
+    return Choice.among(kinds)
 
 
 def _rivals(
@@ -141,17 +187,26 @@ def _rivals(
                 continue
 
 
-def _right(
-    rivals: dict[Candidate, Defense], images: Tensor, labels: Tensor, portion: int, watch: Count
-) -> dict[Candidate, Share]:
-    """How often each candidate is right; all of them share one purification."""
-    right = dict.fromkeys(rivals, 0)
+def _kind(
+    rivals: dict[Candidate, Defense], name: str, like: str, images: Tensor, labels: Tensor, *, portion: int,
+    watch: Count = silent,
+) -> Kind:  # fmt: skip
+    """How often the best plain way and each candidate are right; all of them share one purification."""
     first = next(iter(rivals.values()))
+    paper = first.with_rule("alu")
+    ways, way = BEST[like]
+    plain, right = dict.fromkeys(ways, 0), dict.fromkeys(rivals, 0)
     watch(0, len(images))
     for start in range(0, len(images), portion):
         part = slice(start, start + portion)
         evidence = first.evidence(images[part])
+        bare = evidence.pre_logits if first.reference == "input" else batched_logits(first.logits, images[part])
+        answers = {"bare": bare.argmax(1), "purified": evidence.post_logits.argmax(1)}
+        answers["alu"] = paper.judge(evidence).label
+        for one in ways:
+            plain[one] += int((answers[one] == labels[part]).sum())
         for candidate, rival in rivals.items():
             right[candidate] += int((rival.judge(evidence).label == labels[part]).sum())
         watch(min(start + portion, len(images)), len(images))
-    return {candidate: Share(count, len(images)) for candidate, count in right.items()}
+    n = len(images)
+    return Kind(name, way, Share(max(plain.values()), n), {one: Share(count, n) for one, count in right.items()})

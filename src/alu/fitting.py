@@ -149,7 +149,8 @@ def fit(
         "disagreement" (how far the class probabilities move apart), which classifiers that give log-probabilities get.
     rule, reference
         What to answer, and what logits are compared with: see `Defense`. Rule "auto" takes "graded", "alu" or
-        "purified", whichever is right most often on validation images: clean, attacked, changed without harm.
+        "purified", whichever loses least, where it loses most, on clean, attacked and harmlessly changed validation
+        images.
     false_alarm
         The share of clean images that may be flagged.
     suspicious

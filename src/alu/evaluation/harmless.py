@@ -22,9 +22,11 @@ from alu.rng import normal_per_image
 
 @dataclass(frozen=True)
 class Change:
-    """One way in which a picture changes without an attack; `moderate` if a person hardly notices it."""
+    """One way in which a picture changes without an attack, and what it is one of; `moderate` if a person hardly
+    notices it."""
 
     name: str
+    family: str
     apply: Callable[[Tensor], Tensor]
     moderate: bool = True
 
@@ -71,29 +73,32 @@ def rotated(images: Tensor, degrees: float) -> Tensor:
     return F.grid_sample(images, grid, padding_mode="border", align_corners=False).clamp(0, 1)
 
 
+NOISE, SPECKS, LIGHT, DETAIL, PLACE = (
+    "noise", "salt and pepper", "other light", "blur or JPEG", "a shift or rotation",
+)  # fmt: skip
 HARMLESS = (
-    Change("Gaussian noise 0.02", partial(gaussian_noise, sigma=0.02)),
-    Change("Gaussian noise 0.05", partial(gaussian_noise, sigma=0.05)),
-    Change("Gaussian noise 0.1", partial(gaussian_noise, sigma=0.1)),
-    Change("Gaussian noise 0.2", partial(gaussian_noise, sigma=0.2), moderate=False),
-    Change("salt and pepper 1 %", partial(salt_and_pepper, fraction=0.01)),
-    Change("salt and pepper 2 %", partial(salt_and_pepper, fraction=0.02)),
-    Change("salt and pepper 5 %", partial(salt_and_pepper, fraction=0.05), moderate=False),
-    Change("brightness +0.1", partial(brightness, by=0.1)),
-    Change("brightness -0.1", partial(brightness, by=-0.1)),
-    Change("brightness +0.2", partial(brightness, by=0.2)),
-    Change("brightness -0.2", partial(brightness, by=-0.2)),
-    Change("contrast x 0.7", partial(contrast, factor=0.7)),
-    Change("contrast x 1.3", partial(contrast, factor=1.3)),
-    Change("blur of 0.5 pixels", Blur(sigma=0.5)),
-    Change("blur of 1 pixel", Blur(sigma=1.0), moderate=False),
-    Change("JPEG, quality 90", JPEG(quality=90)),
-    Change("JPEG, quality 75", JPEG(quality=75)),
-    Change("JPEG, quality 50", JPEG(quality=50), moderate=False),
-    Change("shift by 1 pixel", partial(shifted, pixels=1)),
-    Change("shift by 2 pixels", partial(shifted, pixels=2), moderate=False),
-    Change("rotation by 5 degrees", partial(rotated, degrees=5)),
-    Change("rotation by 10 degrees", partial(rotated, degrees=10), moderate=False),
+    Change("Gaussian noise 0.02", NOISE, partial(gaussian_noise, sigma=0.02)),
+    Change("Gaussian noise 0.05", NOISE, partial(gaussian_noise, sigma=0.05)),
+    Change("Gaussian noise 0.1", NOISE, partial(gaussian_noise, sigma=0.1)),
+    Change("Gaussian noise 0.2", NOISE, partial(gaussian_noise, sigma=0.2), moderate=False),
+    Change("salt and pepper 1 %", SPECKS, partial(salt_and_pepper, fraction=0.01)),
+    Change("salt and pepper 2 %", SPECKS, partial(salt_and_pepper, fraction=0.02)),
+    Change("salt and pepper 5 %", SPECKS, partial(salt_and_pepper, fraction=0.05), moderate=False),
+    Change("brightness +0.1", LIGHT, partial(brightness, by=0.1)),
+    Change("brightness -0.1", LIGHT, partial(brightness, by=-0.1)),
+    Change("brightness +0.2", LIGHT, partial(brightness, by=0.2)),
+    Change("brightness -0.2", LIGHT, partial(brightness, by=-0.2)),
+    Change("contrast x 0.7", LIGHT, partial(contrast, factor=0.7)),
+    Change("contrast x 1.3", LIGHT, partial(contrast, factor=1.3)),
+    Change("blur of 0.5 pixels", DETAIL, Blur(sigma=0.5)),
+    Change("blur of 1 pixel", DETAIL, Blur(sigma=1.0), moderate=False),
+    Change("JPEG, quality 90", DETAIL, JPEG(quality=90)),
+    Change("JPEG, quality 75", DETAIL, JPEG(quality=75)),
+    Change("JPEG, quality 50", DETAIL, JPEG(quality=50), moderate=False),
+    Change("shift by 1 pixel", PLACE, partial(shifted, pixels=1)),
+    Change("shift by 2 pixels", PLACE, partial(shifted, pixels=2), moderate=False),
+    Change("rotation by 5 degrees", PLACE, partial(rotated, degrees=5)),
+    Change("rotation by 10 degrees", PLACE, partial(rotated, degrees=10), moderate=False),
 )
 """The changes that every fit and every evaluation of a defence is measured on."""
 

@@ -152,6 +152,8 @@ class GoalSearch(GradientAttack):
 class ViewGoal(Goal):
     """A goal whose loss is computed on a `View` of the defence, and whose success is judged by the deployed one."""
 
+    rows = ("labels",)
+
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level) -> None:
         super().__init__(defense, labels)
         self.view = View(defense, level)

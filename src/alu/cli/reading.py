@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ class Portion:
     crops: Crops = field(default_factory=Crops)
 
 
-def read_ahead(rows: Sequence[Row], size: int, shape: tuple[int, ...], resize: bool) -> Iterator[Portion]:
+def read_ahead(rows: Sequence[Row], size: int, shape: tuple[int, ...], resize: bool) -> Generator[Portion, None, None]:
     """The rows in order, `size` at a time, with their images.
 
     Never more than one portion is decoded ahead, so memory does not grow with the number of files. One thread is

@@ -40,6 +40,7 @@ docs: setup
 bench: setup
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/attacks.py
+	$(BIN)/python bench/predict.py
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/refusal.py
 	$(BIN)/python bench/export.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from bench import export, large_pictures, latency, refusal, serve
+from bench import export, large_pictures, latency, predict, refusal, serve
 
 from alu import Decision, Defense, data, models
 from alu.purifiers import Blur
@@ -34,6 +34,15 @@ def test_export_compares_times_and_answers(monkeypatch: pytest.MonkeyPatch) -> N
     close = found["closeness"]["clean scores of onnxruntime"]
     assert close["other label"] == close["other state"] == close["post_logits, above 0.001"] == 0
     assert export.apart(*(_decided(at) for at in (0.5, 1.5)), 40)["other label"] > 0, "it can tell a difference"
+
+
+def test_files_are_measured_beside_memory() -> None:
+    found = predict.measure(130, 1)
+    assert found["files"] == 130
+    assert 0 < found["rate_to_memory"] < 1.5
+    with predict.files(3) as paths:
+        rows = predict.from_files(predict.load_bundled_defense(predict.DEFENSE), paths)
+    assert all(isinstance(row["label"], int) and row["error"] is None for row in rows)
 
 
 def _decided(sigma: float) -> Decision:

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from alu import Defense
 from alu.attacks import PGD, AutoAttack
-from alu.evaluation.estimate import Duration, estimate, in_words, shortened
+from alu.evaluation import estimate as estimate_file
+from alu.evaluation.estimate import Duration, estimate, in_words, of_attacks, shortened
 from alu.evaluation.evaluate import prepare, run
 from alu.evaluation.suite import Entry
 from alu.purifiers import Blur
@@ -26,9 +27,10 @@ def test_durations_are_rounded_to_minutes_or_hours(seconds: float, words: str) -
     assert in_words(seconds) == words
 
 
-def test_both_estimates_are_printed() -> None:
-    text = str(Duration(600, 36000))
-    assert "about 10 minutes if every image is broken" in text
+def test_all_estimates_are_printed() -> None:
+    text = str(Duration(600, 1800, 36000))
+    assert text.startswith("about 30 minutes, judging by the first images")
+    assert "10 minutes if every image is broken" in text
     assert "up to 10 hours if no image is ever broken" in text
 
 
@@ -37,7 +39,7 @@ def test_an_evaluation_takes_a_time_between_the_two() -> None:
     threat = ThreatModel("Linf", 0.15)
     prepared = prepare(defense, data, None, threat, "adaptive", "standard")
     expected = estimate(prepared)
-    assert expected.lower < expected.upper
+    assert expected.lower <= expected.likely < expected.upper
     started = time.perf_counter()
     run(prepared, diagnostics=False)
     seconds = time.perf_counter() - started
@@ -49,7 +51,7 @@ def test_a_shard_takes_its_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> 
     ticks = count()
     monkeypatch.setattr(time, "perf_counter", lambda: next(ticks))
     whole, half = (
-        estimate(prepare(Toy(), toy_data(8), None, ThreatModel(), "paper", "quick", block_size=2, shard=shard))
+        of_attacks(prepare(Toy(), toy_data(8), None, ThreatModel(), "paper", "quick", block_size=2, shard=shard))
         for shard in ((0, 1), (1, 2))
     )
     assert (whole.lower, whole.upper) == (2 * half.lower, 2 * half.upper)
@@ -92,8 +94,35 @@ def test_the_attacks_on_the_bare_classifier_are_counted() -> None:
     alone = Counted()
     prepared = prepare(alone, toy_data(8), None, ThreatModel(), "paper", "quick")
     before = alone.asked
-    estimate(prepared)
+    of_attacks(prepared)
     assert asked[True] - asked[False] == alone.asked - before > 0
+
+
+@pytest.mark.parametrize("rule", ["alu", "abstain"])
+def test_whatever_an_evaluation_does_is_in_the_estimate(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Harmless changes, checks of itself, who is silenced, refusal by confidence: what is left out takes no time."""
+    prepared = prepare(toy_defense(rule), toy_data(16), None, ThreatModel("Linf", 0.05), "adaptive", "quick")
+    parts = {"_of_the_rest": True, "_of_curves": rule == "abstain", "_of_rival": rule == "abstain"}
+    for name, there in parts.items():
+        found = getattr(estimate_file, name)
+
+        def noted(*arguments: Any, found: Any = found, name: str = name, there: bool = there) -> Any:
+            spent = found(*arguments)
+            seconds = spent if isinstance(spent, float) else spent.likely
+            assert (seconds > 0) == there, name
+            return spent
+
+        monkeypatch.setattr(estimate_file, name, noted)
+    assert estimate(prepared).likely > 0
+
+
+def test_what_the_first_images_show_counts() -> None:
+    """Where they fall to the first attack, the later ones cost nothing; where they stand, all of it is to come."""
+    fast = prepare(toy_defense(), toy_data(16), None, ThreatModel("Linf", 0.3), "adaptive", "quick", bare=False)
+    slow = prepare(toy_defense(), toy_data(16), None, ThreatModel("Linf", 0.001), "adaptive", "quick", bare=False)
+    falls, stands = (of_attacks(prepared) for prepared in (fast, slow))
+    assert falls.likely < 0.3 * falls.upper
+    assert stands.likely > 0.3 * stands.upper
 
 
 def test_a_shortened_attack_does_its_share() -> None:

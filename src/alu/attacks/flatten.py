@@ -26,6 +26,8 @@ class BothWrong(Goal):
     as the mixture reads them.
     """
 
+    rows = ("labels", "target")
+
     def __init__(
         self, model: Model, images: Tensor, labels: Tensor, *, weight: float, reach: float, rank: int = ANY
     ) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from alu.attacks.copies import RESUBMISSIONS, draws_of
+from alu.attacks.memory import memory_of
 from alu.check import answers, check_labels, check_logits
 from alu.errors import NoGradientError, UsageError, check_choice
 
@@ -33,8 +35,22 @@ class Goal(ABC):
     torch.Size([4])
     """
 
+    rows: ClassVar[tuple[str, ...]] = ()
+    """The attributes that have a row for each image, such as the labels; a search leaves images that it is done with
+    behind where this names every tensor of the goal."""
+
     def __init__(self, model: Model, labels: Tensor) -> None:
         self.model, self.labels = model, labels
+
+    def only(self, chosen: Tensor) -> Goal | None:
+        """The same goal for the images that are chosen (bool [N]); None where it does not know its rows."""
+        tensors = [name for name, value in vars(self).items() if isinstance(value, Tensor)]
+        if not set(tensors) <= set(self.rows):
+            return None
+        fewer = copy.copy(self)
+        for name in tensors:
+            setattr(fewer, name, getattr(self, name)[chosen])
+        return fewer
 
     @abstractmethod
     def loss(self, images: Tensor) -> Tensor:
@@ -68,6 +84,14 @@ def fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
     --------
     >>> broken = alu.attacks.fooled(defense, images, labels)
     """
+    memory = memory_of(model)
+    if memory is not None:
+        return memory.fooled(lambda at, own: _fooled(model, at, own), images, labels)
+    return _fooled(model, images, labels)
+
+
+def _fooled(model: Model, images: Tensor, labels: Tensor) -> Tensor:
+    """The same, asked now."""
     if refuses_by_search(model):
         return _fooled_search(model, images, labels)
     answer, accepted, classes = answered(model, images)
@@ -151,6 +175,8 @@ class Misclassify(Goal):
     >>> loss = alu.attacks.Misclassify(classifier, labels, loss="margin").loss(images)
     """
 
+    rows = ("labels",)
+
     def __init__(self, model: Model, labels: Tensor, loss: Loss = "ce", targeted: bool = False) -> None:
         super().__init__(model, labels)
         check_choice("loss", loss, LOSSES)
@@ -192,6 +218,11 @@ class Averaged(Goal):
             raise UsageError("Averaged needs the goal on at least 1 draw; it was given none.")
         super().__init__(goals[0].model, goals[0].labels)
         self.goals = tuple(goals)
+
+    def only(self, chosen: Tensor) -> Goal | None:
+        """The same of the goal on each draw, if all of them know their rows."""
+        fewer = [known for goal in self.goals if (known := goal.only(chosen)) is not None]
+        return Averaged(fewer) if len(fewer) == len(self.goals) else None
 
     def loss(self, images: Tensor) -> Tensor:
         """The mean loss [N]."""

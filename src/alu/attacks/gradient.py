@@ -103,6 +103,9 @@ class GradientAttack(Attack):
         best, highest = at, torch.full((len(images),), float("-inf"), device=images.device)
         peak, top = best, highest
         running = torch.zeros_like(images)
+        # Of all images the result so far; the search goes on with those at `left`.
+        found, reached = best.clone(), highest.clone()
+        left = torch.arange(len(images), device=images.device)
         for step in range(self.steps):
             report(self._who, step, at)
             at = at.detach().requires_grad_(True)
@@ -114,9 +117,16 @@ class GradientAttack(Attack):
                 # The highest loss need not mean success, so the current image is tested first.
                 for candidates in (at.detach(), peak):
                     best, highest = self._tested(goal, candidates, images, best, highest)
-                if bool(highest.isposinf().all()):
-                    return best, highest
+                found[left], reached[left] = best, highest
+                stands = ~highest.isposinf()
+                if not bool(stands.any()):
+                    return found, reached
                 top = torch.full_like(top, float("-inf"))
+                fewer = None if bool(stands.all()) else goal.only(stands)
+                if fewer is not None:
+                    goal, left, images, at = fewer, left[stands], images[stands], at[stands]
+                    best, highest, peak, top = best[stands], highest[stands], peak[stands], top[stands]
+                    gradient, running = gradient[stands], running[stands]
             if self.momentum:
                 running = self.momentum * running + gradient / per_image(gradient.flatten(1).abs().mean(1), gradient)
                 gradient = running
@@ -130,8 +140,10 @@ class GradientAttack(Attack):
             at = self._allowed(at, images)
             if self.keep == "fooled":
                 best, highest = self._tested(goal, peak, images, best, highest)
+                at = where(highest.isposinf(), best, at)
                 last = reached_first(goal, at, highest).clamp_min(0)
-                return higher(best, highest, at, last)
+                found[left], reached[left] = higher(best, highest, at, last)
+                return found, reached
             last = goal.loss(at)
         return (at, last) if self.keep == "last" else higher(peak, top, at, last)
 
@@ -141,7 +153,8 @@ class GradientAttack(Attack):
         """The best so far, replaced by a candidate wherever that is the first to succeed."""
         if bool(highest.isposinf().all()):
             return best, highest
-        candidates = self._allowed(candidates, images)
+        # Of an image that has succeeded nothing new is asked: what succeeded is known where answers are kept.
+        candidates = where(highest.isposinf(), best, self._allowed(candidates, images))
         return higher(best, highest, candidates, reached_first(goal, candidates, highest))
 
     def _direction(self, gradient: Tensor) -> Tensor:

@@ -151,9 +151,13 @@ class Crops:
             width, height = upright_size(picture)
         ratio = (width * size[0]) / (height * size[1])
         cut = 1 - min(ratio, 1 / ratio)
-        self.count += cut > MOST_CUT
-        if cut > self.worst:
-            self.worst, self.file = cut, str(file)
+        self.join(Crops(int(cut > MOST_CUT), cut, str(file)))
+
+    def join(self, other: Crops) -> None:
+        """Count the pictures of another one too."""
+        self.count += other.count
+        if other.worst > self.worst:
+            self.worst, self.file = other.worst, other.file
 
     def sentence(self, option: str, total: int) -> str:
         """A warning, or nothing if no picture loses much."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, is_answers, text_of
-from alu.cli.options import Crops, Device, Trust, checked_device
+from alu.cli.options import Device, Trust, checked_device
+from alu.cli.reading import Portion, read_ahead
 from alu.cli.running import InterruptedCommandError, hold, print_table, refuse_file, stages
 from alu.errors import AluError, DataError, UsageError, check_choice
 
@@ -83,11 +85,12 @@ def _answer_all(
         sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold bytes that are no text
     if file is None and format != "table":
         sys.stdout.write(header(format))
-    with stages(shown) as watch:
-        for start in range(tally.files, len(rows), portion):
-            some = rows[start : start + portion]
-            _answer(defense, some, tally.crops if resize else None)
+    with stages(shown) as watch, closing(read_ahead(rows[tally.files :], portion, defense.shape, resize)) as ready:
+        for read in ready:
+            _answer(defense, read)
+            some = read.rows
             tally.add(some)
+            tally.crops.join(read.crops)
             if file is not None:
                 with deferred() as interruption:
                     file.write(some, tally)
@@ -96,7 +99,7 @@ def _answer_all(
             elif format != "table":
                 sys.stdout.write(text_of(some, format))
                 sys.stdout.flush()
-            watch("Answering", min(start + portion, len(rows)), len(rows))
+            watch("Answering", tally.files, len(rows))
     if file is not None:
         file.finish()
     elif format == "table":
@@ -164,26 +167,16 @@ def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Def
     return ready
 
 
-def _answer(defense: Defense | Exported, rows: list[Row], crops: Crops | None) -> None:
-    """Fill the rows in: an answer, or why there is none. With `crops`, pictures of another size are scaled."""
+def _answer(defense: Defense | Exported, read: Portion) -> None:
+    """Fill in the rows whose pictures could be read."""
     import torch
 
     from alu.data import as_images
 
-    images: list[Tensor] = []
-    good: list[Row] = []
-    for row in rows:
-        if row["error"]:
-            continue
-        try:
-            images.append(_picture(Path(row["file"]), defense.shape, crops))
-            good.append(row)
-        except AluError as error:
-            row["error"] = str(error)
-    if not images:
+    if not read.images:
         return
-    decision = _decided(defense, as_images(torch.stack(images)))
-    for index, row in enumerate(good):
+    decision = _decided(defense, as_images(torch.stack(read.images)))
+    for index, row in enumerate(read.good):
         for name in ("label", "accepted", "flagged", "state", "score", "p_value"):
             value = decision[name][index]
             row[name] = round(value, 6) if isinstance(value, float) else value
@@ -198,20 +191,6 @@ def _decided(defense: Defense | Exported, images: Tensor) -> dict[str, Any]:
         return defense.decide(images.numpy(), len(images)).to_dict()
     device = next(defense.parameters()).device
     return defense.decide(images.to(device), len(images)).to_dict()
-
-
-def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
-    import torch
-
-    from alu.decoding import fitted
-    from alu.storage import explained
-
-    with explained(file, "read"):
-        content = file.read_bytes()
-    picture = fitted(content, str(file), shape, crops is not None, "Add --resize to scale it.")
-    if crops is not None:
-        crops.add(file, (shape[1], shape[2]))
-    return torch.from_numpy(picture)
 
 
 def _print_table(rows: list[Row]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from alu.attacks.memory import remembering
 from alu.decision import Decision
 from alu.errors import AluError, StorageError
 from alu.evaluation.metrics import WRONG, worst
@@ -124,16 +125,17 @@ def attack_block(evaluation: Evaluation, folder: Path | None, number: int, step:
         block = blank_result(evaluation, positions, clean, [])
         _keep(block, path)
     step(1)
-    for done, entry in enumerate(evaluation.attacks, start=1):
-        if done > len(block.attacks):
-            # Images that are correct so far, or rejected, are left to break.
-            chosen = [image for image, value in worst(block).items() if entry.whole or value != WRONG]
-            block.attacks.append(_attack(evaluation, entry, block, number, chosen))
+    with remembering(evaluation.subject.model, evaluation.subject.steady):
+        for done, entry in enumerate(evaluation.attacks, start=1):
+            if done > len(block.attacks):
+                # Images that are correct so far, or rejected, are left to break.
+                chosen = [image for image, value in worst(block).items() if entry.whole or value != WRONG]
+                block.attacks.append(_attack(evaluation, entry, block, number, chosen))
+                _keep(block, path)
+            step(done + 1)
+        if not block.curves and (curves := block_curves(evaluation, evaluation.positions(number))):
+            block.curves = curves
             _keep(block, path)
-        step(done + 1)
-    if not block.curves and (curves := block_curves(evaluation, evaluation.positions(number))):
-        block.curves = curves
-        _keep(block, path)
     return block
 
 

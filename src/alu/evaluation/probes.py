@@ -16,8 +16,11 @@ from torch import Tensor
 
 from alu.attacks import PGD, Attack, CWLinf, GradientAttack
 from alu.attacks.adaptive import Confident, Direct, Stealth, levels
+from alu.attacks.adaptive.direct import Deployed
 from alu.attacks.adaptive.view import Level, View
-from alu.attacks.goals import fooled, gradient_of, logits_of, margin, refuses_by_search
+from alu.attacks.goals import Goal, fooled, gradient_of, logits_of, margin, refuses_by_search
+from alu.attacks.memory import remembering
+from alu.defense import Defense
 from alu.errors import AluError
 from alu.evaluation.diagnostics import checked, from_curves, from_outcomes
 from alu.evaluation.result import Diagnostic, Result
@@ -50,6 +53,11 @@ def diagnose(evaluation: Evaluation, result: Result, watch: Watch = silent) -> N
 
     The user's own attacks are tested for whether they keep their best restart.
     """
+    with remembering(evaluation.subject.model, evaluation.subject.steady):
+        _diagnose(evaluation, result, watch)
+
+
+def _diagnose(evaluation: Evaluation, result: Result, watch: Watch) -> None:
     subject, threat, seed = evaluation.subject, evaluation.threat, evaluation.seed
     images, labels = evaluation.images[:DIAGNOSED], evaluation.labels[:DIAGNOSED]
     watch(STAGE, 0, 4)
@@ -68,7 +76,8 @@ def diagnose(evaluation: Evaluation, result: Result, watch: Watch = silent) -> N
         attacked = torch.tensor([row["broken"] for row in curves["probed"]], dtype=torch.bool, device=images.device)
         items.append(noise(subject, images, labels, threat, attacked))
         own = [entry.attack for entry in evaluation.extra]
-        searches = [PGD(norm=threat.norm, eps=threat.eps, seed=seed), *own]
+        usual = PGD if subject.defense is None else CheapPGD
+        searches = [usual(norm=threat.norm, eps=threat.eps, seed=seed), *own]
         items.append(restarts(subject, images, labels, searches))
         watch(STAGE, 4, 4)
     result.diagnostics = [*from_outcomes(result), *items]
@@ -106,12 +115,18 @@ class Output:
 @torch.no_grad()
 def output_of(subject: Subject, images: Tensor, batch_size: int | None = None) -> Output:
     """What the subject returns for these images, in batches of this size or all at once."""
-    rows = []
+    defense, rows = subject.defense, []
     for part in torch.split(images, batch_size or len(images)):
-        logits, score = logits_of(subject.model, part), torch.zeros(len(part), device=part.device)
+        score = torch.zeros(len(part), device=part.device)
         accepted = torch.ones_like(score, dtype=torch.bool)
-        if subject.defense is not None:
-            decision = subject.defense.decide(part)
+        if defense is None:
+            logits = logits_of(subject.model, part)
+        elif type(defense) is Defense:  # whose `forward` and `decide` read the same evidence
+            evidence = defense.evidence(part)
+            logits, decision = defense.answer(evidence), defense.judge(evidence)
+        else:
+            logits, decision = logits_of(defense, part), defense.decide(part)
+        if defense is not None:
             accepted, score = decision.accepted, torch.nan_to_num(decision.score.to(score))
         rows.append((logits, accepted, score))
     return Output(*map(torch.cat, zip(*rows, strict=True)))
@@ -270,6 +285,15 @@ def noise(subject: Subject, images: Tensor, labels: Tensor, threat: ThreatModel,
         f"{by_noise} in five draws, the gradient attack {by_attack}."
     )
     return checked("noise", by_noise == 0 or by_noise < by_attack, says)
+
+
+class CheapPGD(GradientAttack):
+    """The search that adaptive attacks are made of, with the cheapest gradient of a defence: which restart is kept does
+    not depend on how good the gradient is, and success is what the deployed defence says."""
+
+    def goal(self, model: Any, images: Tensor, labels: Tensor) -> Goal:
+        """A wrong deployed answer."""
+        return Deployed(model, images, labels, level=levels(model)[0])
 
 
 def restarts(subject: Subject, images: Tensor, labels: Tensor, attacks: Sequence[Attack]) -> Diagnostic:

@@ -45,13 +45,11 @@ def block_curves(evaluation: Evaluation, positions: list[int]) -> dict[str, Any]
 def denial(evaluation: Evaluation, images: Tensor, labels: Tensor, numbers: list[int]) -> list[dict[str, Any]]:
     """Images that are right and answered, and stay so within each radius; who is silenced within a smaller one is not
     attacked again."""
-    defense, traits = evaluation.subject.defense, evaluation.subject.traits
+    defense = evaluation.subject.defense
     assert defense is not None
-    draws = DRAWS[evaluation.budget] if traits.stochastic else None
     rows, left = [], torch.arange(len(images), device=images.device)
     for share in SHARES:
-        common = {**evaluation.common, "eps": share * evaluation.threat.eps}
-        attack = Denial(steps=evaluation.steps, budget=evaluation.budget, draws=draws, **common)
+        attack = denial_attack(evaluation, share)
         if len(left):
             at, own = images[left], labels[left]
             if share:
@@ -59,6 +57,13 @@ def denial(evaluation: Evaluation, images: Tensor, labels: Tensor, numbers: list
             left = left[~attack.broken(defense, at, own)]
         rows.append({"eps": attack.eps, "right": len(left), "n": len(images), "attack": "Denial"})
     return rows
+
+
+def denial_attack(evaluation: Evaluation, share: float) -> Denial:
+    """What silences the defence within this share of eps."""
+    draws = DRAWS[evaluation.budget] if evaluation.subject.traits.stochastic else None
+    common = {**evaluation.common, "eps": share * evaluation.threat.eps}
+    return Denial(steps=evaluation.steps, budget=evaluation.budget, draws=draws, **common)
 
 
 def bounds(evaluation: Evaluation, images: Tensor, labels: Tensor, numbers: list[int]) -> list[dict[str, int]]:
@@ -71,10 +76,7 @@ def bounds(evaluation: Evaluation, images: Tensor, labels: Tensor, numbers: list
     stays: dict[float, Tensor] = {}
     left = ~fooled(classifier, images, labels)
     for size in sorted({radius, farther}):
-        common = {**evaluation.common, "eps": size}
-        attack = GradientAttack(
-            loss="margin", keep="best", steps=evaluation.steps, restarts=2, random_start=False, shrink=True, **common
-        )
+        attack = bounds_attack(evaluation, size)
         left = left.clone()
         places = left.nonzero().flatten()
         if len(places):
@@ -84,6 +86,14 @@ def bounds(evaluation: Evaluation, images: Tensor, labels: Tensor, numbers: list
         stays[size] = left
     near, far = stays[radius].tolist(), stays[farther].tolist()
     return [{"image": image, "near": int(near[image]), "far": int(far[image])} for image in range(len(images))]
+
+
+def bounds_attack(evaluation: Evaluation, size: float) -> GradientAttack:
+    """The attack on the bare classifier that shows what the bounds are, within `size`."""
+    return GradientAttack(
+        loss="margin", keep="best", steps=evaluation.steps, restarts=2, random_start=False, shrink=True,
+        **{**evaluation.common, "eps": size},
+    )  # fmt: skip
 
 
 def rival(evaluation: Evaluation) -> Evaluation | None:

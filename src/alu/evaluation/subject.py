@@ -57,6 +57,11 @@ class Subject:
         parameter = next(iter(self.model.parameters()), None) if isinstance(self.model, nn.Module) else None
         return torch.device("cpu") if parameter is None else parameter.device
 
+    @property
+    def steady(self) -> bool:
+        """Whether it answers the same picture alike each time and in any batch, so that answers may be kept."""
+        return not (self.traits.stochastic or self.traits.batch_dependent)
+
     def logits(self, images: Tensor) -> Tensor:
         """The bare classifier's logits: what an oblivious attacker uses."""
         return self.defense.logits(images) if self.defense is not None else logits_of(self.model, images)

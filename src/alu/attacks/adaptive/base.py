@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
 
@@ -151,6 +151,8 @@ class GoalSearch(GradientAttack):
 
 class ViewGoal(Goal):
     """A goal whose loss is computed on a `View` of the defence, and whose success is judged by the deployed one."""
+
+    rows: ClassVar[tuple[str, ...]] = ("labels",)
 
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level) -> None:
         super().__init__(defense, labels)

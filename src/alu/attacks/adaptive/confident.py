@@ -22,6 +22,8 @@ TARGETS = {"quick": 3, "standard": 5, "full": 9}
 class Aimed(ViewGoal):
     """A goal that aims at one wrong class: the one whose logit on the clean image has this rank among the others."""
 
+    rows = ("labels", "target")
+
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, rank: int) -> None:
         super().__init__(defense, images, labels, level=level)
         with torch.no_grad():

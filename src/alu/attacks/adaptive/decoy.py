@@ -18,6 +18,8 @@ from alu.attacks.goals import cross_entropy, margin
 class WrongLabel(ViewGoal):
     """The paper's own attack, called with a wrong label: the cross-entropy of Π' at the `rank`-th other class."""
 
+    rows = ("labels", "wrong")
+
     def __init__(self, defense: Any, images: Tensor, labels: Tensor, *, rank: int) -> None:
         super().__init__(defense, images, labels, level=Level("bpda"))
         with torch.no_grad():

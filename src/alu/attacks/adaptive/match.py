@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -14,6 +14,9 @@ from alu.attacks.adaptive.base import AdaptiveAttack, ViewGoal
 from alu.attacks.adaptive.view import Level, other_class
 from alu.attacks.base import Attack
 from alu.errors import UsageError
+
+Usable = tuple[Tensor, Tensor | None, Tensor]
+"""Logits, features (where there is a linear layer) and classes of guides."""
 
 
 @contextmanager
@@ -35,14 +38,16 @@ def features(classifier: object) -> Iterator[list[Tensor]]:
 class LookAlike(ViewGoal):
     """Minus the squared distances of Π', Π and their features to those of a guide: an image of the `rank`-th class."""
 
+    rows = ("labels", "logits", "features")
+
     def __init__(
         self, defense: Any, images: Tensor, labels: Tensor, *, level: Level, rank: int, guides: Tensor,
-        guide_labels: Tensor,
+        guide_labels: Tensor, usable: Callable[..., Usable] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(defense, images, labels, level=level)
         with torch.no_grad():
             own = defense.evidence(images).post_logits
-            logits, inner, classes = usable_guides(defense, guides, guide_labels)
+            logits, inner, classes = (usable or usable_guides)(defense, guides, guide_labels)
             target = other_class(own, labels, rank)
             # The nearest guide of the target class.
             distance = torch.cdist(own, logits)
@@ -71,7 +76,7 @@ class LookAlike(ViewGoal):
         return -distance
 
 
-def usable_guides(defense: Any, guides: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+def usable_guides(defense: Any, guides: Tensor, labels: Tensor) -> Usable:
     """Logits, features and classes of the guides that the defence accepts and answers correctly."""
     decision = defense.decide(guides)
     good = decision.accepted & ~decision.flagged & (decision.label == labels.to(decision.label.device))
@@ -115,7 +120,16 @@ class Match(AdaptiveAttack):
     def tries(self, defense: Any) -> Iterable[Attack]:
         """Every target at each level."""
         guides, labels = self._guides
+        known: list[Usable] = []
+
+        def usable(drawn: Any, *given: Tensor) -> Usable:
+            """The guides of the deployed draw are asked for once, not for every try."""
+            if drawn is not defense:
+                return usable_guides(drawn, *given)
+            known[:] = known or [usable_guides(defense, *given)]
+            return known[0]
+
         for level in self.chosen_levels(defense):
             for rank in range(self.targets):
-                make = partial(LookAlike, level=level, rank=rank, guides=guides, guide_labels=labels)
+                make = partial(LookAlike, level=level, rank=rank, guides=guides, guide_labels=labels, usable=usable)
                 yield self.search(make, steps=2 * self.steps, step_size=self.threat.eps / 8, shrink=True)

@@ -20,6 +20,8 @@ class RaiseOther(ViewGoal):
     With `strict`, only a wrong answer in case 3 is a success.
     """
 
+    rows = ("labels", "clean", "other", "own")
+
     def __init__(
         self, defense: Any, images: Tensor, labels: Tensor, *, penalty: float, rank: int, slack: float, strict: bool
     ) -> None:

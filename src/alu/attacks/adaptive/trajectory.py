@@ -32,6 +32,8 @@ class AlongTheWay(ViewGoal):
     `drift` times the squared distance of the station from the clean image's reconstruction. A station's gradient
     reaches the image through encoder and decoder (`through`), or unchanged."""
 
+    rows = ("labels", "clean")
+
     def __init__(
         self, defense: Any, images: Tensor, labels: Tensor, *, stations: int, drift: float, through: bool
     ) -> None:

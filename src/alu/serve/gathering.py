@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-QUIET = 16
-"""Turns of the event loop without a new picture, after which no more are on their way: about a third of a millisecond."""
+QUIET = 32
+"""Turns of the event loop without a new picture, after which no more are on their way: about half a millisecond."""
 LONGEST = 0.03
 """Seconds after which a batch begins in any case: a loop that is flooded with requests is never quiet."""
 

@@ -19,7 +19,7 @@ from alu.decoding import Pixels
 from alu.serve.app import build
 from alu.serve.engine import Answers, Engine
 from alu.serve.records import Records
-from alu.serve.server import listen, server
+from alu.serve.server import Server, listen, server
 from alu.serve.service import Service, Settings
 
 
@@ -94,6 +94,7 @@ class Running:
 
     port: int
     service: Service
+    server: Server
     headers: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -148,7 +149,7 @@ def running(
         wait_for(lambda: ours.started and loaded())
         if service.batcher.failure is not None:
             raise service.batcher.failure
-        yield Running(socket.getsockname()[1], service, {"Authorization": f"Bearer {key}"} if key else {})
+        yield Running(socket.getsockname()[1], service, ours, {"Authorization": f"Bearer {key}"} if key else {})
     finally:
         ours.should_exit = True
         thread.join()

@@ -136,6 +136,18 @@ def test_a_body_of_unknown_length_is_limited_too(service: Running) -> None:
     assert chunked.json["pictures"][0]["class"] == "red"
 
 
+def test_what_nobody_expected_is_a_problem_answer_too(
+    service: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(*_: object) -> bytes:
+        raise KeyError("what?")
+
+    monkeypatch.setattr(service.service, "decide", fail)
+    reply = service.decide(picture(), **{"X-Request-ID": "odd"})
+    assert (reply.status, reply.cause) == (500, "failed")
+    assert "alu: request odd failed (KeyError: 'what?').\n" in capsys.readouterr().err
+
+
 def test_other_addresses_and_methods(service: Running) -> None:
     assert service.ask("GET", "/nowhere").cause == "not-found"
     assert service.ask("GET", "/v1/decide").cause == "wrong-method"

@@ -58,6 +58,69 @@ def test_it_takes_what_is_queued_and_then_what_came_meanwhile() -> None:
     assert all(batch.started >= item.since for batch in done for item in batch.items)
 
 
+def test_a_batch_begins_when_it_is_told_to_or_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alu.serve.batching.HELD", 60.0)
+    engine = Brightness()
+    found, done = batcher(engine)
+    engine.asked = []
+    owner = Ticket()
+    found.put(items(2, owner), go=False)
+    found.put(items(1, owner), go=False)
+    time.sleep(0.1)
+    assert not done
+    found.go()
+    wait_for(lambda: engine.asked == [3])
+    found.put(items(4, owner), go=False)
+    wait_for(lambda: engine.asked == [3, 4])
+    found.stop()
+
+
+def test_what_came_meanwhile_is_held_until_the_answers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alu.serve.batching.HELD", 60.0)
+    gate, engine, done = Gatekeeper(), Brightness(), list[int]()
+
+    def hand_over(batch: Batch[Ticket]) -> None:
+        done.append(len(batch.items))
+        found.hold()
+
+    found: Batcher[Ticket] = Batcher(lambda: engine, hand_over, 4, 100, 100.0)
+    found.start()
+    wait_for(lambda: found.engine is not None)
+    engine.before = gate
+    found.put(items(1, Ticket()))
+    wait_for(lambda: gate.waiting == 1)
+    found.put(items(1, Ticket()))
+    gate.open.set()
+    wait_for(lambda: done == [1])
+    time.sleep(0.1)
+    found.put(items(1, Ticket()), go=False)
+    time.sleep(0.1)
+    assert done == [1]
+    found.go()
+    wait_for(lambda: done == [1, 2])
+    found.stop()
+
+
+def test_nothing_is_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, done = Brightness(), list[int]()
+    gate = Gatekeeper()
+
+    def hand_over(batch: Batch[Ticket]) -> None:
+        done.append(len(batch.items))
+        found.hold()  # and nobody says go
+
+    found: Batcher[Ticket] = Batcher(lambda: engine, hand_over, 4, 100, 100.0)
+    found.start()
+    wait_for(lambda: found.engine is not None)
+    engine.before = gate
+    found.put(items(1, Ticket()))
+    wait_for(lambda: gate.waiting == 1)
+    found.put(items(2, Ticket()), go=False)
+    gate.open.set()
+    wait_for(lambda: done == [1, 2], 5)
+    found.stop()
+
+
 def test_a_lone_picture_is_answered_at_once() -> None:
     found, done = batcher(Brightness())
     start = time.perf_counter()

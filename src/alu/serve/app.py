@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from starlette.exceptions import HTTPException
 import alu
 from alu.serve.answers import DecideAnswer, ProblemAnswer
 from alu.serve.docs import DECIDE, docs_page
-from alu.serve.gate import Gate
+from alu.serve.gate import Gate, Receive, Scope
 from alu.serve.metrics import CONTENT_TYPE
 from alu.serve.monitoring import Monitoring
 from alu.serve.page import add_page
@@ -29,7 +30,19 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 def build(service: Service, key: str | None = None, playground: bool = False) -> Gate:
     """The whole application, behind its gate; `playground` lets visitors of the page attack pictures."""
     app = application(service, key is not None, playground)
-    return Gate(app, service.records.metrics, key, service.not_ready)
+
+    async def decide(scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        length = headers.get(b"content-length")
+        about = headers.get(b"content-type", b"").decode("latin-1"), None if length is None else length.decode("latin-1")
+        try:
+            return await service.decide(receive, *about, scope["query_string"], scope["request_id"])
+        except Refused:
+            raise
+        except Exception as error:
+            sys.stderr.write(f"alu: request {scope['request_id']} failed ({type(error).__name__}: {error}).\n")
+            raise _as_refused(error) from error
+
+    return Gate(app, decide, service.records.metrics, key, service.not_ready)
 
 
 def application(service: Service, key: bool = False, playground: bool = False) -> FastAPI:
@@ -38,7 +51,8 @@ def application(service: Service, key: bool = False, playground: bool = False) -
         title="alu serve", version=alu.__version__, docs_url=None, redoc_url=None, responses=PROBLEMS,
         description="Decisions of a defended image classifier.",
     )  # fmt: skip
-    _decisions(app, service)
+    _declared(app)
+    _model(app, service)
     _monitor(app, service)
     _operations(app, service, key)
     add_page(app, service, playground)
@@ -54,19 +68,19 @@ def application(service: Service, key: bool = False, playground: bool = False) -
     return app
 
 
-def _decisions(app: FastAPI, service: Service) -> None:
+def _declared(app: FastAPI) -> None:
+    """What /docs says of the address that the gate answers itself: for a small picture, FastAPI would take as much time as
+    everything else but the engine."""
+
     @app.post("/v1/decide", response_model=DecideAnswer, openapi_extra=DECIDE, tags=["decisions"])
-    async def decide(request: Request) -> Response:
+    async def decide() -> None:
         """Label, flag, state and p-value of one picture or several.
 
         Send a picture as it is, files as multipart/form-data, or JSON with base64. All pictures of a request are
         answered, or none: a picture that cannot be read is named in the problem answer.
         """
-        scope, headers = request.scope, request.headers
-        about = headers.get("content-type", ""), headers.get("content-length")
-        body = await service.decide(request.receive, *about, scope["query_string"], scope["request_id"])
-        return Response(body, media_type="application/json")
 
+def _model(app: FastAPI, service: Service) -> None:
     @app.get("/v1/model", tags=["decisions"])
     async def model() -> Response:
         """What is served: its classes, the size of its pictures, its settings, and how clean scores are spread."""

@@ -20,6 +20,8 @@ from alu.serve.problems import Refused
 
 WARM_UPS = 2
 """Batches that are run of each size before the first request: the first one of a size is slow."""
+HELD = 0.05
+"""Seconds that pictures wait for `go()`, at most: nothing that goes wrong elsewhere may leave them waiting."""
 REMEMBERED = 0.9
 """How much the older batches count when the time of the next is estimated."""
 
@@ -118,6 +120,7 @@ class Batcher(Generic[Owner]):
         self.pace = Pace()
         self.admitted = 0
         self._queue: deque[Item[Owner]] = deque()
+        self._going = False
         self._changed = threading.Condition()
         self.stopping = False
         """Whether the end has been asked for."""
@@ -165,11 +168,26 @@ class Batcher(Generic[Owner]):
             self.admitted -= ticket.room
             ticket.room, ticket.dropped = 0, True
 
-    def put(self, items: Iterable[Item[Owner]]) -> None:
-        """Queue pictures that were admitted."""
+    def put(self, items: Iterable[Item[Owner]], go: bool = True) -> None:
+        """Queue pictures that were admitted; unless `go`, a batch that they do not fill begins with `go()`."""
         with self._changed:
             self._queue.extend(items)
-            self._changed.notify()
+            if go or len(self._queue) >= self.most:
+                self._begin()
+
+    def go(self) -> None:
+        """Everything that has arrived is in the queue: a batch may begin."""
+        with self._changed:
+            self._begin()
+
+    def hold(self) -> None:
+        """Answers are being sent: the next batch begins with `go()`, when it is full, or after `HELD` seconds."""
+        with self._changed:
+            self._going = False
+
+    def _begin(self) -> None:
+        self._going = True
+        self._changed.notify()
 
     def _run(self) -> None:
         try:
@@ -202,10 +220,12 @@ class Batcher(Generic[Owner]):
         self.pace.begin(times[0], times[1], self.most)
 
     def _take(self) -> list[Item[Owner]]:
-        """What is queued, up to a batch; waits for the first. Empty at the end."""
+        """What is queued, up to a batch; waits for it. Empty at the end."""
         with self._changed:
             while not self._queue and not self.stopping:
                 self._changed.wait()
+            self._changed.wait_for(lambda: self._going or self.stopping or len(self._queue) >= self.most, HELD)
+            self._going = False
             return [self._queue.popleft() for _ in range(min(len(self._queue), self.most))]
 
     def _answer(self, engine: Engine, items: list[Item[Owner]]) -> None:

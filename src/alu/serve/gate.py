@@ -23,6 +23,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Decide = Callable[[Scope, dict[bytes, bytes], Receive], Awaitable[bytes]]
 PLAIN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 DECIDE = "/v1/decide"
 COUNTED = {DECIDE, "/v1/model", "/v1/monitor", "/v1/monitor/reset", "/healthz", "/readyz", "/metrics", "/docs"}
@@ -57,7 +58,9 @@ class Gate:
     Parameters
     ----------
     app
-        What answers.
+        What answers everything but requests for decisions.
+    decide
+        The answer to a request for decisions, given its scope, its headers and what receives its body.
     metrics
         Where requests are counted.
     key
@@ -67,8 +70,10 @@ class Gate:
         cost little.
     """
 
-    def __init__(self, app: App, metrics: Metrics, key: str | None, busy: Callable[[], Refused | None]) -> None:
-        self.app, self.metrics, self._busy, self._flood = app, metrics, busy, Flood()
+    def __init__(
+        self, app: App, decide: Decide, metrics: Metrics, key: str | None, busy: Callable[[], Refused | None]
+    ) -> None:
+        self.app, self._decide, self.metrics, self._busy, self._flood = app, decide, metrics, busy, Flood()
         self._key = None if key is None else _digest(key.encode())
         self._numbers = request_ids()
 
@@ -93,10 +98,13 @@ class Gate:
 
         try:
             self._check(path, headers)
-            if path == DECIDE and scope["method"] == "POST" and (refused := self._busy()) is not None:
-                if self._flood.rising():
-                    await asyncio.sleep(HELD_BACK)
-                raise refused
+            if path == DECIDE and scope["method"] == "POST":
+                if (refused := self._busy()) is not None:
+                    if self._flood.rising():
+                        await asyncio.sleep(HELD_BACK)
+                    raise refused
+                await _send(200, [JSON], await self._decide(scope, headers, receive), counted)
+                return
         except Refused as refused:
             await answer(refused, request_id, self.metrics, counted)
             return
@@ -119,15 +127,19 @@ class Gate:
                 raise Refused("no-key", "Send the key in the header: Authorization: Bearer KEY.")
 
 
+JSON = (b"content-type", b"application/json")
 SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 
 async def answer(refused: Refused, request_id: str, metrics: Metrics, send: Send) -> None:
     """Send a problem answer, and count its cause."""
     metrics.refusals.labels(refused.cause).inc()
-    body = refused.body(request_id)
-    headers = [*refused.headers(), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await _send(refused.status, refused.headers(), refused.body(request_id), send)
+
+
+async def _send(status: int, headers: list[tuple[bytes, bytes]], body: bytes, send: Send) -> None:
+    headers = [*headers, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -28,6 +28,36 @@ GRACE = 5.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class Joined:
+    """A transport that sends the header of an answer together with the beginning of its body. uvicorn writes them one
+    after the other, and each write is a call of the system."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._header = transport, loop, b""
+
+    def write(self, data: bytes) -> None:
+        """Send; a header alone is kept until the body comes, or until the loop turns to something else."""
+        if self._header:
+            data, self._header = self._header + data, b""
+        elif data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n"):
+            self._header = data
+            self._loop.call_soon(self._flush)
+            return
+        self._transport.write(data)
+
+    def _flush(self) -> None:
+        if self._header:
+            self.write(b"")
+
+    def close(self) -> None:
+        """Send what was kept, and close."""
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 def protocol(limits: Limits, metrics: Metrics) -> type[HttpToolsProtocol]:
     """uvicorn's protocol with limits: on connections, on the size of headers, and on how slowly a request may come."""
 
@@ -39,7 +69,7 @@ def protocol(limits: Limits, metrics: Metrics) -> type[HttpToolsProtocol]:
         in_header = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
+            super().connection_made(Joined(transport, self.loop))  # type: ignore[arg-type]
             if len(self.connections) > limits.connections:
                 transport.abort()
                 return

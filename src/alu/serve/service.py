@@ -17,10 +17,13 @@ from alu.serve.answers import as_png, extras_of, rows_of
 from alu.serve.batching import Batch, Batcher, Item, Ticket
 from alu.serve.bodies import Upload, Wants, uploads_in
 from alu.serve.engine import Engine
+from alu.serve.gathering import Gathering
 from alu.serve.limits import Intake, Limits, Receive
 from alu.serve.problems import Refused
 from alu.serve.records import Records
 
+SMALL = 8_192
+"""Bytes of a body that is decoded in the event loop; it takes 0.05 ms."""
 SCALE = "Scale it, or start the service with --resize."
 
 
@@ -81,6 +84,7 @@ class Service:
         self.batcher: Batcher[Job] = Batcher(
             self._load, self._answered, settings.batch, settings.queue, settings.patience
         )
+        self.gathering = Gathering(self.batcher.go)
         self._pool = ThreadPoolExecutor(settings.decoders, "alu-decode")
         self._loop: asyncio.AbstractEventLoop | None = None
         gauge = records.metrics.gauge
@@ -130,7 +134,11 @@ class Service:
         job = Job(request_id=request_id, wants=wants, future=self._loop.create_future())
         try:
             self.batcher.admit(job, 1)
-            self._pool.submit(self._prepare, job, body, content_type)
+            if self._is_small(body, content_type):
+                self._prepare(job, body, content_type)
+                self.gathering.note(self._loop)
+            else:
+                self._pool.submit(self._prepare_apart, job, body, content_type, self._loop)
             async with asyncio.timeout(self.limits.seconds):
                 await job.future
         except TimeoutError as error:
@@ -144,8 +152,17 @@ class Service:
             return await self._loop.run_in_executor(self._pool, _as_json, job, engine)
         return _as_json(job, engine)
 
+    def _is_small(self, body: bytes, content_type: str) -> bool:
+        """Whether a body is decoded in less time than it takes to hand it to a thread."""
+        return len(body) <= SMALL and content_type.startswith("image/") and not self.settings.resize
+
+    def _prepare_apart(self, job: Job, body: bytes, content_type: str, loop: asyncio.AbstractEventLoop) -> None:
+        """`_prepare` in a decoding thread."""
+        self._prepare(job, body, content_type)
+        loop.call_soon_threadsafe(self.gathering.note, loop)
+
     def _prepare(self, job: Job, body: bytes, content_type: str) -> None:
-        """In a decoding thread: take the body apart, decode, and queue."""
+        """Take the body apart, decode, and queue."""
         try:
             job.uploads = uploads_in(body, content_type, self.limits.pictures)
             self.batcher.admit(job, len(job.uploads) - 1)
@@ -155,7 +172,8 @@ class Service:
             ]
             pixels = [self._decoded(upload, place) for place, upload in enumerate(job.uploads)]
             job.left = len(pixels)
-            self.batcher.put([Item(one, job, place, job.wants.purified) for place, one in enumerate(pixels)])
+            items = [Item(one, job, place, job.wants.purified) for place, one in enumerate(pixels)]
+            self.batcher.put(items, go=False)
         except Refused as refused:
             self._conclude(job, refused=refused)
         except Exception as error:
@@ -194,6 +212,8 @@ class Service:
             extras = extras_of(batch.answers, at, job.wants)
             job.rows[item.place] = {"name": job.uploads[item.place].name, **row, **extras}
             job.left -= 1
+        self.gathering.together = len(jobs)
+        self.batcher.hold()
         self._conclude(*(job for job in jobs if not job.left))
         # After the answers are on their way: nobody waits for this.
         self.records.count(batch.answers, [batch.started - item.since for item in batch.items], batch.seconds)
@@ -203,13 +223,13 @@ class Service:
         assert self._loop is not None
         for job in jobs:
             job.refused = refused
-        self._loop.call_soon_threadsafe(_wake, jobs)
+        self._loop.call_soon_threadsafe(self._wake, jobs, self._loop)
 
-
-def _wake(jobs: tuple[Job, ...]) -> None:
-    for job in jobs:
-        if not job.future.done():
-            job.future.set_result(None)
+    def _wake(self, jobs: tuple[Job, ...], loop: asyncio.AbstractEventLoop) -> None:
+        for job in jobs:
+            if not job.future.done():
+                job.future.set_result(None)
+        self.gathering.note(loop)
 
 
 def _as_json(job: Job, engine: Engine) -> bytes:

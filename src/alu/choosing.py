@@ -17,6 +17,7 @@ from alu.evaluation.harmless import HARMLESS
 from alu.fitted import drawn, oblivious
 from alu.progress import Count, Watch, at_once
 from alu.stats import Share
+from alu.workers import Pool
 
 CANDIDATES: tuple[RuleName, ...] = ("graded", "alu", "purified")
 """The rules that always answer. The first does the least harm, and so few pictures tell no small differences: another
@@ -100,7 +101,7 @@ def _mean(shares: dict[str, Share]) -> float:
 @torch.no_grad()
 def choose(
     defense: Defense, pictures: Dataset, rules: Sequence[RuleName] = CANDIDATES, widths: Sequence[float] = WIDTHS, *,
-    seed: int, device: str, watch: Watch,
+    seed: int, device: str, watch: Watch, workers: Pool | None = None,
 ) -> Choice:  # fmt: skip
     """The best rule and width for this calibrated defence: clean, attacked by someone who does not know it, changed
     without harm. Without widths that of the defence is kept.
@@ -116,7 +117,7 @@ def choose(
     for kind, radius in RADII.items():
         told = partial(watch, f"Choosing the rule: PGD-20 at {radius}/255")
         with torch.enable_grad():
-            attacked, _ = oblivious(defense, images, labels, portion, seed, told, radius / 255)
+            attacked, _ = oblivious(defense, images, labels, portion, seed, told, radius / 255, workers)
         if attacked is not None:
             told = partial(watch, f"Choosing the rule: attacked images, {radius}/255")
             found[kind] = _right(rivals, attacked, labels, portion, told)

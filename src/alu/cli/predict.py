@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, is_answers, text_of
-from alu.cli.options import Crops, Device, Trust, checked_device
+from alu.cli.options import Address, Crops, Device, Engine, Trust, WorkerCount, checked_device, chosen_workers
 from alu.cli.running import InterruptedCommandError, hold, print_table, refuse_file, stages
 from alu.errors import AluError, DataError, UsageError, check_choice
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from alu.defense import Defense
     from alu.exported import Exported
+    from alu.workers import Desk, Pool
 
 
 def predict(
@@ -35,6 +36,9 @@ def predict(
     ] = False,
     batch_size: Annotated[int, typer.Option(help="At most this many pictures at once.", min=1)] = 100,
     device: Device = "cpu",
+    engine: Engine = "",
+    address: Address = None,
+    workers: WorkerCount = None,
 ) -> None:
     """For each picture: label, flag, state (clean, suspicious, attacked or corrupted), and p-value (how unusual it is
     among clean images).
@@ -49,13 +53,14 @@ def predict(
     if out is not None:
         refuse_file(out, "a table of alu predict", (Path(row["file"]) for row in rows), is_answers)
         hold(out)
+    pool = chosen_workers(engine, address, workers, device)
     ready = _loaded(defense, classifier, trust, device)
     file = None if out is None else AnswerFile(out, format, _facts(defense, classifier, resize, rows))
     tally = Tally() if file is None else file.begin()
     if tally.files:
         sys.stderr.write(f"alu: {tally.files:,} of {len(rows):,} answers were there already.\n")
     try:
-        _answer_all(ready, rows, tally, format, file, resize, batch_size)
+        _answer_all(pool, ready, rows, tally, format, file, resize, batch_size)
     except KeyboardInterrupt as error:
         kept = file.stop(len(rows)) if file is not None else "No partial files were left."
         raise InterruptedCommandError(f"Interrupted. {kept}") from error
@@ -69,8 +74,8 @@ def predict(
 
 
 def _answer_all(
-    defense: Defense | Exported, rows: list[Row], tally: Tally, format: str, file: AnswerFile | None, resize: bool,
-    batch_size: int,
+    pool: Pool, defense: Defense | Exported, rows: list[Row], tally: Tally, format: str, file: AnswerFile | None,
+    resize: bool, batch_size: int,
 ) -> None:  # fmt: skip
     """Answer the rows that are not in the tally yet, a portion at a time."""
     from alu.progress import at_once
@@ -83,10 +88,13 @@ def _answer_all(
         sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold bytes that are no text
     if file is None and format != "table":
         sys.stdout.write(header(format))
+    starts = range(tally.files, len(rows), portion)
+    pieces = (_read(rows[start : start + portion]) for start in starts)
     with stages(shown) as watch:
-        for start in range(tally.files, len(rows), portion):
-            some = rows[start : start + portion]
-            _answer(defense, some, tally.crops if resize else None)
+        for number, (some, crops) in pool.run(answered, (defense, resize), pieces, in_order=True):
+            start = starts[number]
+            rows[start : start + portion] = some
+            tally.crops.join(crops)
             tally.add(some)
             if file is not None:
                 with deferred() as interruption:
@@ -101,6 +109,23 @@ def _answer_all(
         file.finish()
     elif format == "table":
         _print_table(rows)
+
+
+def _read(rows: list[Row]) -> list[tuple[Row, bytes]]:
+    """The rows with what is in their files; one that cannot be read says why and has nothing."""
+    from alu.storage import explained
+
+    contents = []
+    for row in rows:
+        content = b""
+        try:
+            if not row["error"]:
+                with explained(Path(row["file"]), "read"):
+                    content = Path(row["file"]).read_bytes()
+        except AluError as error:
+            row["error"] = str(error)
+        contents.append((row, content))
+    return contents
 
 
 def _report(tally: Tally, format: str) -> None:
@@ -164,31 +189,39 @@ def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Def
     return ready
 
 
-def _answer(defense: Defense | Exported, rows: list[Row], crops: Crops | None) -> None:
-    """Fill the rows in: an answer, or why there is none. With `crops`, pictures of another size are scaled."""
+def answered(
+    shared: tuple[Defense | Exported, bool], piece: list[tuple[Row, bytes]], desk: Desk
+) -> tuple[list[Row], Crops]:
+    """The rows filled in, wherever this runs: an answer, or why there is none; if asked, pictures of another size are
+    scaled, and what that cuts away is counted."""
     import torch
 
     from alu.data import as_images
 
+    (defense, resize), crops = shared, Crops()
     images: list[Tensor] = []
     good: list[Row] = []
-    for row in rows:
+    for row, content in piece:
         if row["error"]:
             continue
         try:
-            images.append(_picture(Path(row["file"]), defense.shape, crops))
+            images.append(_picture(Path(row["file"]), content, defense.shape, crops if resize else None))
             good.append(row)
         except AluError as error:
             row["error"] = str(error)
-    if not images:
-        return
-    decision = _decided(defense, as_images(torch.stack(images)))
-    for index, row in enumerate(good):
-        for name in ("label", "accepted", "flagged", "state", "score", "p_value"):
-            value = decision[name][index]
-            row[name] = round(value, 6) if isinstance(value, float) else value
-        label = row["label"]
-        row["class"] = defense.classes[label] if label < len(defense.classes) else str(label)
+    if images:
+        decision = _decided(defense, as_images(torch.stack(images)))
+        for index, row in enumerate(good):
+            _fill(row, decision, index, defense.classes)
+    return [row for row, _ in piece], crops
+
+
+def _fill(row: Row, decision: dict[str, Any], index: int, classes: tuple[str, ...]) -> None:
+    for name in ("label", "accepted", "flagged", "state", "score", "p_value"):
+        value = decision[name][index]
+        row[name] = round(value, 6) if isinstance(value, float) else value
+    label = row["label"]
+    row["class"] = classes[label] if label < len(classes) else str(label)
 
 
 def _decided(defense: Defense | Exported, images: Tensor) -> dict[str, Any]:
@@ -200,17 +233,14 @@ def _decided(defense: Defense | Exported, images: Tensor) -> dict[str, Any]:
     return defense.decide(images.to(device), len(images)).to_dict()
 
 
-def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
+def _picture(file: Path, content: bytes, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
     import torch
 
     from alu.decoding import fitted
-    from alu.storage import explained
 
-    with explained(file, "read"):
-        content = file.read_bytes()
     picture = fitted(content, str(file), shape, crops is not None, "Add --resize to scale it.")
     if crops is not None:
-        crops.add(file, (shape[1], shape[2]))
+        crops.add(file, (shape[1], shape[2]), content)
     return torch.from_numpy(picture)
 
 

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import weakref
@@ -96,6 +97,8 @@ class Workers(Pool):
         if self._started:
             return self
         ray = self._ray
+        if (here := os.getcwd()) not in sys.path:  # as when a classifier is given as module:function
+            sys.path.insert(0, here)
         if not ray.is_initialized():
             if self.address not in (None, "auto"):
                 _refuse_unreachable(str(self.address))
@@ -212,9 +215,10 @@ class Workers(Pool):
                     ) from error
                 running[self._start(sent, work, item)] = item
                 continue
+            if news.over:
+                del running[task]  # its worker is free again, also if there was an error
             self._receive(news, item, heard)
             if news.over:
-                del running[task]
                 yield item, news.value
 
     @staticmethod

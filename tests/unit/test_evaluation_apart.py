@@ -22,7 +22,7 @@ def plain(result: alu.Result) -> dict[str, Any]:
 
     def without(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: without(one) for key, one in value.items() if key != "seconds"}
+            return {key: without(one) for key, one in value.items() if key not in ("seconds", "checksum")}
         return [without(one) for one in value] if isinstance(value, list) else value
 
     kept: dict[str, Any] = without(found)

@@ -68,9 +68,10 @@ def cells(experiment: str) -> dict[str, tuple[float, int]]:
     }
 
 
-def evaluation(name: str, source: str, seconds: float, n: int, images: int) -> Job:
-    """An evaluation of so many images, block by block, at the rate of a smaller one."""
-    return Job(name, f"{source}, n = {n}", (seconds / n * BLOCK,) * -(-images // BLOCK))
+def evaluation(name: str, source: str, rate: tuple[float, int], images: int = 10_000) -> Job:
+    """An evaluation of so many images, block by block, at the rate of a smaller one: seconds and images."""
+    seconds, n = rate
+    return Job(f"{images:,} images, {name}", f"{source}, n = {n}", (seconds / n * BLOCK,) * -(-images // BLOCK))
 
 
 def bare_seconds() -> float:
@@ -92,29 +93,20 @@ def jobs() -> list[Job]:
     whole, table2, check = cells("whole-suite"), cells("table2"), cells("check")
     tables = [piece for name in ("table1", "table2", "table3") for piece, _ in cells(name).values()]
     parts = [found for key, found in check.items() if "/check/" in key]
+    checked = sum(seconds for seconds, _ in parts), sum(n for _, n in parts)
     larger = RESNET50 / multiplications()
     latency = read_json(ROOT / "bench" / "results" / "latency.json")["batches"][1]["ratio_to_classifier"]
-    quick = "cifar10-vae, input/quick"
     answering = bare_seconds() * larger * latency["VAE + ALU, N=20"]
+    quick, n = whole["cifar10-vae, input/quick"]
+    validation = "of ImageNet's validation (extrapolated)"
     return [
-        evaluation(
-            "10,000 images, `cifar10-standard+vae`, standard", "whole-suite", *whole["cifar10-vae, input/standard"], 10_000
-        ),
-        evaluation("10,000 images, `cifar10-at+vae`, quick", "table2", *table2["cifar10-at/adaptive, input"], 10_000),
-        evaluation(
-            "10,000 images, `cifar10-at+check`, the attacks of `reproduce check`", "check", sum(s for s, _ in parts), sum(n for _, n in parts), 10_000
-        ),
+        evaluation("`cifar10-standard+vae`, standard", "whole-suite", whole["cifar10-vae, input/standard"]),
+        evaluation("`cifar10-at+vae`, quick", "table2", table2["cifar10-at/adaptive, input"]),
+        evaluation("`cifar10-at+check`, the attacks of `reproduce check`", "check", checked),
         Job("tables 1, 2 and 3 as far as they are measured", f"their {len(tables)} cells", tuple(tables)),
-        Job(
-            "ImageNet validation, 50,000 pictures: `alu predict`, 20 latent steps (extrapolated)",
-            "latency",
-            (100 * answering,) * 500,
-        ),
-        evaluation(
-            "ImageNet validation, 50,000 pictures: `alu evaluate`, quick (extrapolated)",
-            "whole-suite", whole[quick][0] * larger, whole[quick][1], 50_000,
-        ),  # fmt: skip
-    ]  # fmt: skip
+        Job(f"50,000 images, `alu predict`, 20 latent steps, {validation}", "latency", (100 * answering,) * 500),
+        evaluation(f"`alu evaluate`, quick, {validation}", "whole-suite", (quick * larger, n), 50_000),
+    ]
 
 
 def words(seconds: float) -> str:

@@ -85,6 +85,7 @@ class Workers(Pool):
         """How many work at once."""
         self._started = self._ours = False
         self._remote: Any = None
+        self._folder: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -119,9 +120,9 @@ class Workers(Pool):
         if self.address is not None:
             return {"address": self.address}
         base = tempfile.gettempdir()
-        folder = tempfile.mkdtemp(prefix="alu-ray-", dir=base if len(base) <= LONGEST_FOLDER else "/tmp")
-        self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return {"num_cpus": self.count, "include_dashboard": False, "_temp_dir": folder}
+        self._folder = tempfile.mkdtemp(prefix="alu-ray-", dir=base if len(base) <= LONGEST_FOLDER else "/tmp")
+        self._forget = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return {"num_cpus": self.count, "include_dashboard": False, "_temp_dir": self._folder}
 
     def close(self) -> None:
         """End the processes that were started here, and leave a cluster that was found."""
@@ -190,7 +191,7 @@ class Workers(Pool):
     def _start(self, sent: list[Any], work: Work, item: _Running) -> Any:
         files = {} if item.kept is None else {name: path.read_bytes() for name, path in item.kept.files().items()}
         names = None if item.kept is None else item.kept.names
-        return self._remote.remote(sent, remote.Task(work, item.piece, files, names, remote.code()))
+        return self._remote.remote(sent, remote.Task(work, item.piece, files, names, remote.code(), self._folder))
 
     def _finished(
         self, sent: list[Any], work: Work, running: dict[Any, _Running], heard: Heard

@@ -12,6 +12,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -42,6 +43,8 @@ class Task:
     """Which files come back; None if the piece keeps none."""
     code: dict[str, str]
     """The versions of the process that asks."""
+    place: str | None = None
+    """Where its folder is made, which a lost worker leaves behind; None is where such things usually are."""
 
 
 @dataclass
@@ -87,7 +90,8 @@ def _perform(key: str, receive: Callable[[], Any], task: Task, tell: Callable[[N
     try:
         _refuse_other_code(task.code)
         _one_thread()
-        with tempfile.TemporaryDirectory(prefix="alu-piece-") as place, warnings.catch_warnings(record=True) as caught:
+        made = tempfile.TemporaryDirectory(prefix="alu-piece-", dir=task.place) if task.names else nullcontext("")
+        with made as place, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
             told = _Told(Kept(Path(place), task.names or ""), tell)
             told.put(task.files)

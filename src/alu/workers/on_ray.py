@@ -204,7 +204,7 @@ class Workers(Pool):
             try:
                 news: remote.News = ray.get(next(task))
             except ray.exceptions.RayTaskError as error:  # before our own code could catch it
-                reason = " ".join(str(error.cause).split())
+                reason = str(error.cause).strip().splitlines()[-1]  # of a traceback
                 raise WorkersError(f"A worker failed ({reason}). Install the same on every machine.") from error
             except (ray.exceptions.RayError, StopIteration) as error:
                 del running[task]

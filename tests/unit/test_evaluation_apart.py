@@ -29,9 +29,8 @@ def plain(result: alu.Result) -> dict[str, Any]:
     return kept
 
 
-@pytest.mark.parametrize("rule", ["alu", "abstain"])
-def test_two_workers_equal_one_process(workers: Workers, tmp_path: Path, rule: str) -> None:
-    defense, data = toy_defense(rule), toy_data(10)
+def test_two_workers_equal_one_process(workers: Workers, tmp_path: Path) -> None:
+    defense, data = toy_defense(), toy_data(10)
     seen: dict[str, list[tuple[int, int]]] = {}
 
     def watch(what: str, done: int, total: int) -> None:
@@ -46,6 +45,14 @@ def test_two_workers_equal_one_process(workers: Workers, tmp_path: Path, rule: s
     assert seen["Attacking"][-1] == (passes, passes)
     assert "Attacking the bare classifier" in seen
     assert "Checking the evaluation itself" in seen
+
+
+def test_a_refusing_defence_is_compared_with_refusal_by_confidence_apart(workers: Workers) -> None:
+    call = {**CALL, "suite": "adaptive", "block_size": 1, "diagnostics": False}
+    defense, data = toy_defense("abstain", suspicious=0.05), toy_data(2)
+    one, two = alu.evaluate(defense, data, **call), alu.evaluate(defense, data, workers=workers, **call)
+    assert two.rival is not None
+    assert plain(two) == plain(one)
 
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(workers: Workers, tmp_path: Path) -> None:

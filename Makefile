@@ -10,7 +10,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,attacks,art,export,serve,huggingface,sklearn]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,attacks,art,export,serve,ray,huggingface,sklearn]'
 	touch $(STAMP)
 
 demo: setup
@@ -46,6 +46,7 @@ bench: setup
 	$(BIN)/python bench/export.py
 	$(BIN)/python bench/serve.py --write
 	$(BIN)/python bench/large_pictures.py
+	$(BIN)/python bench/workers.py
 
 clean:
 	rm -rf $(VENV) demo docs/_build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,13 @@ def saved_pca(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "demo-pca"
     defense.save(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[alu.Workers]:
+    """Two processes of a Ray that all tests share."""
+    with alu.Workers(2) as started:
+        yield started.start()
 
 
 def smooth_images(count: int, shape: tuple[int, int, int] = (3, 8, 8), seed: int = 0) -> Tensor:

@@ -20,6 +20,7 @@ _PLACES = {
     "Result": "alu.evaluation.result",
     "State": "alu.state",
     "ThreatModel": "alu.threat",
+    "Workers": "alu.workers",
     "evaluate": "alu.evaluation.evaluate",
     "export": "alu.exporting",
     "fit": "alu.fitting",
@@ -27,7 +28,8 @@ _PLACES = {
     "reproduce": "alu.paper.running",
 }
 __all__ = [
-    "AluError", "Client", "Decision", "Defense", "Evidence", "Outcome", "Result", "State", "ThreatModel", "__version__",
+    "AluError", "Client", "Decision", "Defense", "Evidence", "Outcome", "Result", "State", "ThreatModel", "Workers",
+    "__version__",
     "attacks", "data", "detectors", "errors", "evaluate", "export", "exported", "fit", "load", "models", "monitor",
     "purifiers", "report", "reproduce", "training",
 ]  # fmt: skip
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from alu.paper.running import reproduce
     from alu.state import State
     from alu.threat import ThreatModel
+    from alu.workers import Workers
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ from alu.evaluation.harmless import HARMLESS
 from alu.fitted import drawn, oblivious
 from alu.progress import Count, Watch, at_once, silent
 from alu.stats import Share
+from alu.workers import Pool
 
 CANDIDATES: tuple[RuleName, ...] = ("graded", "alu", "purified")
 """The rules that always answer. The first does the least harm, and so few pictures tell no small differences: another
@@ -139,7 +140,7 @@ class Choice:
 @torch.no_grad()
 def choose(
     defense: Defense, pictures: Dataset, rules: Sequence[RuleName] = CANDIDATES, widths: Sequence[float] = WIDTHS, *,
-    seed: int, device: str, watch: Watch,
+    seed: int, device: str, watch: Watch, workers: Pool | None = None,
 ) -> Choice:  # fmt: skip
     """The rule and width for this calibrated defence whose worst loss is the smallest: on clean pictures, on those of
     an attacker who does not know it, and after each harmless change. Without widths that of the defence is kept.
@@ -157,7 +158,7 @@ def choose(
     for radius in RADII:
         told = partial(watch, f"Choosing the rule: PGD-20 at {radius}/255")
         with torch.enable_grad():
-            attacked, _ = oblivious(defense, images, labels, portion, seed, told, radius / 255)
+            attacked, _ = oblivious(defense, images, labels, portion, seed, told, radius / 255, workers)
         if attacked is not None:
             told = partial(watch, f"Choosing the rule: attacked images, {radius}/255")
             kinds.append(ask(f"under PGD-20 at {radius}/255", "attacked", attacked, labels, watch=told))

@@ -41,6 +41,10 @@ class UntrustedError(AluError):
     """A file or a name would run somebody's code, and the user has not said that they trust it."""
 
 
+class WorkersError(AluError):
+    """Other processes that should share the work cannot be started, reached or given it, or were lost."""
+
+
 class MissingExtraError(AluError):
     """An optional dependency is not installed."""
 

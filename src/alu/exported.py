@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ class Exported:
     def __init__(self, folder: Path | str, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
             raise UsageError(f"threads is a number of threads, at least 1, or None; it is {threads}.")
-        self.folder = Path(folder)
+        self.folder, self._threads = Path(folder), threads
         facts = _read(self.folder, FACTS)
         try:
             self._understand(facts, threads)
@@ -90,6 +91,12 @@ class Exported:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"{self.folder} is damaged: {type(error).__name__} {error}. {ADVICE}") from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels as the content of its folder, which need not be where it arrives."""
+        files = {path.name: path.read_bytes() for path in sorted(self.folder.iterdir()) if path.is_file()}
+        learned = {name: getattr(self, name) for name in ("engine", "calibration", "residual")}
+        return _arrived, (files, self._threads), learned
 
     def _understand(self, facts: dict[str, Any], threads: int | None) -> None:
         """Settings and graphs; one that was changed since the export is refused."""
@@ -261,6 +268,14 @@ def load(folder: Path | str, threads: int | None = None) -> Exported:
     dtype('int64')
     """
     return Exported(folder, threads)
+
+
+def _arrived(files: dict[str, bytes], threads: int | None) -> Exported:
+    """An exported defence from the content of its folder, in a process that shares the processor with others."""
+    with tempfile.TemporaryDirectory(prefix="alu-export-") as place:  # onnxruntime keeps what it has read
+        for name, content in files.items():
+            (Path(place) / name).write_bytes(content)
+        return Exported(place, threads or 1)
 
 
 def is_export(path: Path) -> bool:

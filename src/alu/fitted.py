@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from alu.attacks import PGD
 from alu.data.dataset import Dataset
-from alu.defense import Defense
+from alu.defense import Classifier, Defense
 from alu.errors import AluError, NoGradientError
 from alu.evaluation.harmless import counts, harmless_rows
 from alu.progress import Count, Watch, at_once
 from alu.purifiers import PCA, LatentVAE
 from alu.stats import Share
+from alu.workers import Desk, Pool, pool_of
 
 CLEAN, ATTACKED, CHANGED = (500, 100), (200, 50), (100, 25)
 """At most and, where pictures are large, at least so many held-out images, if there are as many."""
@@ -131,16 +133,17 @@ class Fitted:
 
 def measure(
     defense: Defense, held_out: Dataset, *, seed: int, device: str, watch: Watch, started: float | None = None,
-    why: str = "",
+    why: str = "", workers: Pool | None = None,
 ) -> Fitted:  # fmt: skip
     """A calibrated defence on images that nothing was fitted, calibrated or chosen on; `started` is when the fit was,
-    by `time.monotonic`, and `why` says how its rule was chosen."""
+    by `time.monotonic`, `why` says how its rule was chosen, and `workers` attack."""
     started = time.monotonic() if started is None else started
     portion = at_once(held_out.shape, 100)
     take = partial(drawn, held_out, seed=seed, device=device)
     clean = _counted(defense, *take(CLEAN), portion, partial(watch, "Checking on clean images"))
     images, labels = take(ATTACKED)
-    found, reason = oblivious(defense, images, labels, portion, seed, partial(watch, "Attacking with PGD-20"))
+    told = partial(watch, "Attacking with PGD-20")
+    found, reason = oblivious(defense, images, labels, portion, seed, told, workers=workers)
     attacked = None
     if found is not None:
         counted = _counted(defense, found, labels, portion, partial(watch, "Checking on attacked images"))
@@ -158,18 +161,32 @@ def drawn(dataset: Dataset, limits: tuple[int, int], *, seed: int, device: str) 
 
 
 def oblivious(
-    defense: Defense, images: Tensor, labels: Tensor, portion: int, seed: int, watch: Count, eps: float = 8 / 255
-) -> tuple[Tensor | None, str]:
+    defense: Defense, images: Tensor, labels: Tensor, portion: int, seed: int, watch: Count, eps: float = 8 / 255,
+    workers: Pool | None = None,
+) -> tuple[Tensor | None, str]:  # fmt: skip
     """What PGD-20 on the classifier alone makes of images, or why there is no such attack."""
     search = PGD(eps=eps, steps=20, seed=seed, batch_size=portion)
+    ends = [*range(portion, len(images), portion), len(images)]
+    pieces = [(images[part], labels[part], part.start) for part in search.batches(len(images))]
+    parts: list[Tensor] = []
     watch(0, len(images))
     try:
-        return search(defense.classifier, images, labels, watch), ""
+        with pool_of(workers) as pool:
+            for number, found in pool.run(attacked_part, (search, defense.classifier), pieces, in_order=True):
+                parts.append(found.to(images.device))
+                watch(ends[number], len(images))
     except (NoGradientError, RuntimeError) as error:
         # torch has many errors for what cannot be differentiated, all of them RuntimeError; the commonest is NumPy's.
         none = isinstance(error, NoGradientError) or "requires grad" in str(error)
         why = "it has no gradient" if none else f"its gradient failed ({' '.join(str(error).split())})"
         return None, f"The classifier was not attacked: {why}. How much of an attack is noticed was not measured."
+    return torch.cat(parts) if parts else images.clone(), ""
+
+
+def attacked_part(shared: tuple[PGD, Classifier], piece: tuple[Tensor, Tensor, int], desk: Desk) -> Tensor:
+    """What the search makes of some of the images, wherever this runs."""
+    (search, classifier), (images, labels, first) = shared, piece
+    return search(classifier, images, labels, numbers=range(first, first + len(images)))
 
 
 def _counted(defense: Defense, images: Tensor, labels: Tensor, portion: int, watch: Count) -> dict[str, int]:

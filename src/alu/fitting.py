@@ -30,6 +30,7 @@ from alu.progress import Watch, at_once, silent
 from alu.purifiers import PCA, LatentVAE, Purifier
 from alu.stats import fewest_clean
 from alu.training.recipes.own import train_vae
+from alu.workers import Pool, pool_of
 
 DetectorName = Literal["peak", "shift", "disagreement"]
 Auto = Literal["auto"]
@@ -122,6 +123,7 @@ def fit(
     force: bool = False,
     seed: int = 0,
     device: str | None = None,
+    workers: int | Pool | None = None,
     watch: Watch = silent,
 ) -> Defense:
     """A calibrated defence around a trained classifier, measured on held-out images; what `alu fit` does, in Python.
@@ -164,6 +166,8 @@ def fit(
         Return a harmful defence all the same.
     seed, device
         The seed of all random numbers, and where to compute; where the classifier's weights are by default.
+    workers
+        How many processes attack the classifier with PGD, or `alu.Workers`; training is not shared out.
     watch
         Called with (current work, amount done, amount in all).
 
@@ -177,7 +181,7 @@ def fit(
         suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, checkpoint=checkpoint, seed=seed,
         device=_device_of(classifier) if device is None else device,
     )  # fmt: skip
-    fitted = fit_and_measure(classifier, images, labels, plan, classes=classes, watch=watch)
+    fitted = fit_and_measure(classifier, images, labels, plan, classes=classes, workers=workers, watch=watch)
     if not force:
         fitted.refuse_harm()
     for concern in fitted.concerns():
@@ -192,11 +196,26 @@ def fit_and_measure(
     plan: Plan | None = None,
     *,
     classes: Sequence[str] | None = None,
+    workers: int | Pool | None = None,
     watch: Watch = silent,
 ) -> Fitted:
     """The defence that `fit` returns, harmful or not, with all that was measured; `images` may also be the splits."""
-    started = time.monotonic()
     plan = plan or Plan()
+    with pool_of(workers) as pool:  # nothing is started before there is something to attack
+        pool.refuse_device(plan.device)
+        return _fitted(classifier, images, labels, plan, classes, pool, watch)
+
+
+def _fitted(
+    classifier: Callable[[Tensor], Any],
+    images: Images,
+    labels: Tensor | None,
+    plan: Plan,
+    classes: Sequence[str] | None,
+    pool: Pool,
+    watch: Watch,
+) -> Fitted:
+    started = time.monotonic()
     if hasattr(classifier, "to"):
         classifier = classifier.to(plan.device)
     parts = _split(classifier, images, labels, classes, plan)
@@ -219,9 +238,11 @@ def fit_and_measure(
         apart = apart if len(apart) >= FEWEST else clean
         rules = CANDIDATES if plan.rule == "auto" else (rule,)
         widths = WIDTHS if plan.suspicious is None else ()
-        choice = choose(defense, apart, rules, widths, seed=plan.seed, device=plan.device, watch=watch)
+        choice = choose(defense, apart, rules, widths, seed=plan.seed, device=plan.device, watch=watch, workers=pool)
         defense, why = defense.with_rule(choice.rule, choice.suspicious), str(choice)
-    return measure(defense, held_out, seed=plan.seed, device=plan.device, watch=watch, started=started, why=why)
+    return measure(
+        defense, held_out, seed=plan.seed, device=plan.device, watch=watch, started=started, why=why, workers=pool
+    )
 
 
 def _split(

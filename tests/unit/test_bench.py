@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from bench import export, large_pictures, latency, predict, refusal, serve
+from bench import export, large_pictures, latency, predict, refusal, serve, sizing, workers
 
 from alu import Decision, Defense, data, models
 from alu.purifiers import Blur
@@ -72,3 +72,31 @@ def test_fits_on_large_pictures_are_measured(purifier: str, monkeypatch: pytest.
     monkeypatch.setattr(large_pictures, "SIZE", 16)
     found = large_pictures.fit(purifier, 140)
     assert found["peak_mb"] >= found["before_mb"] > 0
+
+
+def test_workers_are_measured_beside_one_process() -> None:
+    found = workers.measure("cifar10-standard", 4, 1, 2, block=2)
+    assert found["times as fast"] == round(found["rounds"][0]["ratio"], 3) > 0
+
+
+def test_large_jobs_are_computed_from_committed_results() -> None:
+    page = sizing.PAGE.read_text()
+    shown = page.split(sizing.MARKS[0])[1].split(sizing.MARKS[1])[0].strip()
+    assert shown == sizing.table(), "python bench/sizing.py --write"
+    assert f"do as much as {sizing.GPU_CORES:g} of these cores" in page
+    assert f"counts {sizing.BUSY:g} times" in page
+
+
+def test_a_job_takes_as_long_as_its_last_piece() -> None:
+    assert sizing.makespan([1.0] * 7, 2) == 4.0
+    assert sizing.makespan([1.0, 5.0, 1.0, 1.0], 2) == 5.0
+    assert sizing.makespan([3.0], 512) == 3.0
+    assert sizing.core_seconds(8.0, 1) == 8.0
+    assert sizing.core_seconds(8.0, 2) == 10.0
+    assert [sizing.words(seconds) for seconds in (9.44, 89, 95, 5000, 4 * 86_400)] == [
+        "9.4 s",
+        "89 s",
+        "1.6 min",
+        "83 min",
+        "4 d",
+    ]

@@ -40,7 +40,18 @@ def public_names() -> dict[str, Any]:
     for place in MODULES:
         module = import_module(place)
         things |= {f"{place}.{name}": getattr(module, name) for name in module.__all__}
-    for name in ("Client", "Decision", "Defense", "Evidence", "Outcome", "ThreatModel", "export", "fit", "load"):
+    for name in (
+        "Client",
+        "Decision",
+        "Defense",
+        "Evidence",
+        "Outcome",
+        "ThreatModel",
+        "Workers",
+        "export",
+        "fit",
+        "load",
+    ):
         things[f"alu.{name}"] = getattr(alu, name)
     for kind in (Defense, Exported):
         own = [name for name in vars(kind) if not name.startswith("_")]

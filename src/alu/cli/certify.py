@@ -14,8 +14,11 @@ from alu.errors import StorageError, UsageError
 from alu.storage import read_checked, read_json, write_checked
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from alu.data import Dataset
     from alu.models import Smoothed
+    from alu.workers import Desk, Pool
 
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """The radii of the table, as far as the samples can prove them."""
@@ -47,6 +50,9 @@ def certify(
     root: options.Root = None,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
+    engine: options.Engine = "",
+    address: options.Address = None,
+    workers: options.WorkerCount = None,
 ) -> None:
     """Prove how far a classifier's answers hold: majority votes under Gaussian noise (randomised smoothing).
 
@@ -63,6 +69,7 @@ def certify(
         refuse_file(out, "certificates of alu certify", (), _is_ours)
         hold(out)
     where = options.checked_device(device)
+    pool = options.chosen_workers(engine, address, workers, device)
     network: Any = load_classifier(classifier)
     images = options.open_images(data, n, seed, root, size, network)
     network = network if denoiser is None else Denoised(denoiser, network)
@@ -74,7 +81,7 @@ def certify(
     }  # fmt: skip
     rows = _kept(out, settings)
     try:
-        _certify_all(smoothed, images, settings, rows, out)
+        _certify_all(pool, smoothed, images, settings, rows, out)
     except KeyboardInterrupt as error:
         kept = "No partial files were left." if out is None else f"{len(rows)} images are kept in {out}; run it again."
         raise InterruptedCommandError(f"Interrupted. {kept}") from error
@@ -99,8 +106,9 @@ def _kept(out: Path | None, settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _certify_all(
-    smoothed: Smoothed, images: Dataset, settings: dict[str, Any], rows: list[dict[str, Any]], out: Path | None
-) -> None:
+    pool: Pool, smoothed: Smoothed, images: Dataset, settings: dict[str, Any], rows: list[dict[str, Any]],
+    out: Path | None,
+) -> None:  # fmt: skip
     """Certify the images that have no row yet, a few at a time."""
     from alu.check import find_device
     from alu.provenance import provenance
@@ -113,19 +121,29 @@ def _certify_all(
     }
     parameter = next(smoothed.parameters(), None)
     where = parameter.device if parameter is not None else find_device("cpu")
+    starts = range(len(rows), len(images), PORTION)
+    parts = (images.take(range(start, min(start + PORTION, len(images)))) for start in starts)
+    pieces = ((part.images.to(where), part.labels.tolist()) for part in parts)
     with stages() as watch:
-        for start in range(len(rows), len(images), PORTION):
-            part = images.take(range(start, min(start + PORTION, len(images))))
-            found = smoothed.certify(part.images.to(where), **asked)
-            values = (part.labels.tolist(), found.labels.tolist(), found.radii.tolist(), found.samples.tolist())
-            rows += [
-                {"true": true, "label": label, "radius": round(reach, 6), "samples": count}
-                for true, label, reach, count in zip(*values, strict=True)
-            ]
+        for _, found in pool.run(certified, (smoothed, asked), pieces, in_order=True):
+            rows += found
             if out is not None:
                 facts = {"settings": settings, "certificates": rows, "provenance": provenance(settings["seed"])}
                 write_checked(out, facts)
             watch("Certifying", len(rows), len(images))
+
+
+def certified(
+    shared: tuple[Smoothed, dict[str, Any]], piece: tuple[Tensor, list[int]], desk: Desk
+) -> list[dict[str, Any]]:
+    """The rows of a few images, wherever this runs."""
+    (smoothed, asked), (images, labels) = shared, piece
+    found = smoothed.certify(images, **asked)
+    values = (labels, found.labels.tolist(), found.radii.tolist(), found.samples.tolist())
+    return [
+        {"true": true, "label": label, "radius": round(reach, 6), "samples": count}
+        for true, label, reach, count in zip(*values, strict=True)
+    ]
 
 
 def _report(rows: list[dict[str, Any]], largest: float, radius: float | None) -> None:

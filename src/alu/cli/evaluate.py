@@ -51,6 +51,9 @@ def evaluate(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if a diagnostic fails.")] = False,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
+    engine: options.Engine = "",
+    address: options.Address = None,
+    workers: options.WorkerCount = None,
 ) -> None:
     """Attack what is deployed with everything that fits the budget, and write every outcome to a file.
 
@@ -65,6 +68,7 @@ def evaluate(
     refuse_file(out, "a result of alu evaluate", [Path(data)], lambda _: earlier is not None)
     hold(out)
     where = options.checked_device(device)
+    pool = options.chosen_workers(engine, address, workers, device)
     with stages() as watch:
         model = load(subject, trust=trust, watch=watch).to(where)
     images = options.open_images(data, n, seed, root, size, model)
@@ -78,7 +82,7 @@ def evaluate(
         sys.stderr.write(f"alu: {estimate(evaluation)}.\n")
     try:
         with stages() as watch:
-            result = run(evaluation, out=out, watch=watch)
+            result = run(evaluation, out=out, workers=pool, watch=watch)
     except KeyboardInterrupt as error:
         raise InterruptedCommandError(
             f"Interrupted. What was done is in {out}.work: run the same command again to resume."

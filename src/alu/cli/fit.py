@@ -9,13 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alu.cli.options import Device, Root, Seed, Size, checked_device, crops_of, parse_size, wanted_by
+from alu.cli.options import (
+    Address,
+    Device,
+    Engine,
+    Root,
+    Seed,
+    Size,
+    WorkerCount,
+    checked_device,
+    chosen_workers,
+    crops_of,
+    parse_size,
+    wanted_by,
+)
 from alu.cli.running import InterruptedCommandError, hold, refuse_class, refuse_unwritable, stages
 from alu.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from alu.fitted import Fitted
     from alu.stats import Share
+    from alu.workers import Pool
 
 WIDE = 135
 """Columns of a screen from which on the table shows an interval behind each share."""
@@ -83,6 +97,9 @@ def fit(
     ] = False,
     seed: Seed = 0,
     device: Device = "cpu",
+    engine: Engine = "",
+    address: Address = None,
+    workers: WorkerCount = None,
 ) -> None:
     """Build a defence around your classifier: train or take a purifier, calibrate, measure on held-out images, save.
 
@@ -90,19 +107,20 @@ def fit(
     that loses more than 10 points of clean accuracy is not saved. Ctrl-C keeps the training; the same command goes on.
 
     Use pictures the classifier was not trained on, or train it only on alu's train split: alu.data.folder(path,
-    "train").
+    "train"). With --engine ray the attacks of the measurement are shared out; the training is not.
     """
     work = checkpoint or (_beside(out) if purifier == "vae" else None)
     _refuse_places(out, data, checkpoint, work)
     hold(out)
     checked_device(device)
+    pool = chosen_workers(engine, address, workers, device)
     plan = dict(
         purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
         suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=work,
         replaces=checkpoint is None,
     )  # fmt: skip
     try:
-        fitted = _fitted(classifier, data, size, root, plan)
+        fitted = _fitted(classifier, data, size, root, plan, pool)
         _print_measured(fitted)
         factory = _factory(fitted, classifier)
         fitted.save(out, factory, force=force)
@@ -176,7 +194,9 @@ def _refuse_places(out: Path, data: str, checkpoint: Path | None, work: Path | N
         )
 
 
-def _fitted(classifier: str, data: str, size: str | None, root: Path | None, settings: dict[str, Any]) -> Fitted:
+def _fitted(
+    classifier: str, data: str, size: str | None, root: Path | None, settings: dict[str, Any], pool: Pool
+) -> Fitted:
     from alu.data import open_dataset
     from alu.fitting import Plan, fit_and_measure
     from alu.loading import load_classifier
@@ -189,7 +209,7 @@ def _fitted(classifier: str, data: str, size: str | None, root: Path | None, set
     if wanted["size"] is not None:
         _report_crops(data, parts["test"].shape[1:])
     with stages() as watch:
-        return fit_and_measure(made, parts, plan=plan, watch=watch)
+        return fit_and_measure(made, parts, plan=plan, workers=pool, watch=watch)
 
 
 def _report_crops(data: str, size: tuple[int, ...]) -> None:

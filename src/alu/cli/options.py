@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from alu.errors import UsageError
+from alu.cli.running import HELD
+from alu.errors import UsageError, check_choice
 
 if TYPE_CHECKING:
     import torch
 
     from alu.data import Dataset
     from alu.threat import ThreatModel
+    from alu.workers import Pool
 
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
 Norm = Annotated[str, typer.Option(help="Linf or L2.")]
@@ -45,6 +47,23 @@ Trust = Annotated[
         "module:function that you name as model or classifier needs no --trust.",
     ),
 ]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="What does the work: process (this one), or ray (several, of this machine or with --address of a cluster; "
+        "needs the extra ray). --workers or --address alone mean ray.",
+        show_default="process",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Where a Ray cluster runs: auto on one of its machines, or HOST:PORT."),
+]
+WorkerCount = Annotated[
+    int | None,
+    typer.Option(help="How many processes work at once, one thread each; as many as there are cores by default."),
+]
+ENGINES = ("process", "ray")
 MOST_CUT = 0.10
 """The part of a picture that scaling may cut away without a warning."""
 
@@ -54,6 +73,24 @@ def checked_device(device: str) -> torch.device:
     from alu.check import find_device
 
     return find_device(device)
+
+
+def chosen_workers(engine: str, address: str | None, workers: int | None, device: str = "cpu") -> Pool:
+    """The pool that --engine, --address and --workers stand for, already started; it ends with the command."""
+    from alu.workers import ThisProcess, Workers
+
+    check_choice("engine", engine or "process", ENGINES)
+    asked = engine == "ray" or (not engine and (workers is not None or address is not None))
+    if not asked:
+        for name, value in (("--workers", workers), ("--address", address)):
+            if value is not None:
+                raise UsageError(f"{name} {value} is for --engine ray. Leave out --engine, or {name}.")
+        return ThisProcess()
+    if workers is not None and workers < 1:
+        raise UsageError(f"--workers is a number of processes, at least 1; it was given {workers}.")
+    pool = Workers(workers, address)
+    pool.refuse_device(device)
+    return HELD.enter_context(pool).start()
 
 
 def parse_eps(text: str) -> float:
@@ -143,11 +180,11 @@ class Crops:
     worst: float = 0.0
     file: str = ""
 
-    def add(self, file: Path, size: tuple[int, int]) -> None:
-        """Look at one more picture, scaled to cover (height, width)."""
+    def add(self, file: Path, size: tuple[int, int], content: bytes | None = None) -> None:
+        """Look at one more picture, scaled to cover (height, width); its content where it has been read already."""
         from alu.decoding import opened, upright_size
 
-        with opened(file, str(file)) as picture:
+        with opened(file if content is None else content, str(file)) as picture:
             width, height = upright_size(picture)
         ratio = (width * size[0]) / (height * size[1])
         cut = 1 - min(ratio, 1 / ratio)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alu.cli.answers import COLUMNS, FORMATS, AnswerFile, Row, Tally, header, is_answers, text_of
-from alu.cli.options import Device, Trust, checked_device
+from alu.cli.options import Address, Device, Engine, Trust, WorkerCount, checked_device, chosen_workers
 from alu.cli.reading import Portion, read_ahead
 from alu.cli.running import InterruptedCommandError, hold, print_table, refuse_file, stages
 from alu.errors import AluError, DataError, UsageError, check_choice
@@ -19,8 +19,10 @@ from alu.errors import AluError, DataError, UsageError, check_choice
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from alu.cli.options import Crops
     from alu.defense import Defense
     from alu.exported import Exported
+    from alu.workers import Desk, Pool
 
 
 def predict(
@@ -37,6 +39,9 @@ def predict(
     ] = False,
     batch_size: Annotated[int, typer.Option(help="At most this many pictures at once.", min=1)] = 100,
     device: Device = "cpu",
+    engine: Engine = "",
+    address: Address = None,
+    workers: WorkerCount = None,
 ) -> None:
     """For each picture: label, flag, state (clean, suspicious, attacked or corrupted), and p-value (how unusual it is
     among clean images).
@@ -51,13 +56,14 @@ def predict(
     if out is not None:
         refuse_file(out, "a table of alu predict", (Path(row["file"]) for row in rows), is_answers)
         hold(out)
+    pool = chosen_workers(engine, address, workers, device)
     ready = _loaded(defense, classifier, trust, device)
     file = None if out is None else AnswerFile(out, format, _facts(defense, classifier, resize, rows))
     tally = Tally() if file is None else file.begin()
     if tally.files:
         sys.stderr.write(f"alu: {tally.files:,} of {len(rows):,} answers were there already.\n")
     try:
-        _answer_all(ready, rows, tally, format, file, resize, batch_size)
+        _answer_all(pool, ready, rows, tally, format, file, resize, batch_size)
     except KeyboardInterrupt as error:
         kept = file.stop(len(rows)) if file is not None else "No partial files were left."
         raise InterruptedCommandError(f"Interrupted. {kept}") from error
@@ -71,8 +77,8 @@ def predict(
 
 
 def _answer_all(
-    defense: Defense | Exported, rows: list[Row], tally: Tally, format: str, file: AnswerFile | None, resize: bool,
-    batch_size: int,
+    pool: Pool, defense: Defense | Exported, rows: list[Row], tally: Tally, format: str, file: AnswerFile | None,
+    resize: bool, batch_size: int,
 ) -> None:  # fmt: skip
     """Answer the rows that are not in the tally yet, a portion at a time."""
     from alu.progress import at_once
@@ -85,12 +91,13 @@ def _answer_all(
         sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold bytes that are no text
     if file is None and format != "table":
         sys.stdout.write(header(format))
-    with stages(shown) as watch, closing(read_ahead(rows[tally.files :], portion, defense.shape, resize)) as ready:
-        for read in ready:
-            _answer(defense, read)
-            some = read.rows
+    portions, start = read_ahead(rows[tally.files :], portion, defense.shape, resize), tally.files
+    with stages(shown) as watch, closing(portions):
+        for _, (some, crops) in pool.run(answered, defense, portions, in_order=True):
+            rows[start : start + len(some)] = some
+            start += len(some)
             tally.add(some)
-            tally.crops.join(read.crops)
+            tally.crops.join(crops)
             if file is not None:
                 with deferred() as interruption:
                     file.write(some, tally)
@@ -167,21 +174,25 @@ def _loaded(path: Path, classifier: str | None, trust: bool, device: str) -> Def
     return ready
 
 
-def _answer(defense: Defense | Exported, read: Portion) -> None:
-    """Fill in the rows whose pictures could be read."""
+def answered(defense: Defense | Exported, read: Portion, desk: Desk) -> tuple[list[Row], Crops]:
+    """The rows with answers to those whose pictures could be read, wherever this runs; and what scaling cut away."""
     import torch
 
     from alu.data import as_images
 
-    if not read.images:
-        return
-    decision = _decided(defense, as_images(torch.stack(read.images)))
-    for index, row in enumerate(read.good):
-        for name in ("label", "accepted", "flagged", "state", "score", "p_value"):
-            value = decision[name][index]
-            row[name] = round(value, 6) if isinstance(value, float) else value
-        label = row["label"]
-        row["class"] = defense.classes[label] if label < len(defense.classes) else str(label)
+    if read.images:
+        decision = _decided(defense, as_images(torch.stack(read.images)))
+        for index, row in enumerate(read.good):
+            _fill(row, decision, index, defense.classes)
+    return read.rows, read.crops
+
+
+def _fill(row: Row, decision: dict[str, Any], index: int, classes: tuple[str, ...]) -> None:
+    for name in ("label", "accepted", "flagged", "state", "score", "p_value"):
+        value = decision[name][index]
+        row[name] = round(value, 6) if isinstance(value, float) else value
+    label = row["label"]
+    row["class"] = classes[label] if label < len(classes) else str(label)
 
 
 def _decided(defense: Defense | Exported, images: Tensor) -> dict[str, Any]:

@@ -69,5 +69,5 @@ def _picture(file: Path, shape: tuple[int, ...], crops: Crops | None) -> Tensor:
         content = file.read_bytes()
     picture = fitted(content, str(file), shape, crops is not None, "Add --resize to scale it.")
     if crops is not None:
-        crops.add(file, (shape[1], shape[2]))
+        crops.add(file, (shape[1], shape[2]), content)
     return torch.from_numpy(picture)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from alu.cli.options import Device, Seed, checked_device
+from alu.cli.options import Address, Device, Engine, Seed, WorkerCount, checked_device, chosen_workers
 from alu.cli.running import InterruptedCommandError, hold, stages
 from alu.errors import UsageError
 
@@ -31,6 +31,9 @@ def reproduce(
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is already there.")] = False,
     seed: Seed = 0,
     device: Device = "cpu",
+    engine: Engine = "",
+    address: Address = None,
+    workers: WorkerCount = None,
 ) -> None:
     """Measure a table or figure of the paper again and write it down, with a page that shows all of them.
 
@@ -55,13 +58,14 @@ def reproduce(
     from alu.report import page
 
     where, empty = checked_device(device), False
+    pool = chosen_workers(engine, address, workers, device)
     try:
         for experiment in chosen:
             before = Results.open(folder).experiments.get(experiment.name, {}) if folder.is_dir() and not fresh else {}
             with stages() as watch:
                 measured = measure_again(
                     experiment.name, quick=quick, out=folder, only=only, fresh=fresh, seed=seed, device=where,
-                    root=root, watch=watch,
+                    root=root, workers=pool, watch=watch,
                 )  # fmt: skip
             sys.stdout.write(f"{measured}\n")
             cells = measured.results.experiments[experiment.name]["cells"]

@@ -16,8 +16,8 @@ from alu.check import check_images, check_labels, evaluating, warn
 from alu.data.dataset import Dataset
 from alu.defense import Defense
 from alu.errors import UsageError, check_choice
+from alu.evaluation.apart import ATTACKING, Apart, attack_apart, folder_for, harmless
 from alu.evaluation.cascade import attack_block, blank_record, blank_result, open_folder
-from alu.evaluation.harmless import harmless_rows
 from alu.evaluation.networks import other_networks
 from alu.evaluation.obligations import unmet
 from alu.evaluation.probes import diagnose, observed_traits
@@ -30,6 +30,7 @@ from alu.models.normalisation import refuse_unnormalised
 from alu.progress import Count, Watch, silent
 from alu.provenance import provenance
 from alu.threat import ThreatModel
+from alu.workers import Pool, pool_of
 
 PROBED = 8
 """How many images show a subject's traits."""
@@ -46,6 +47,7 @@ class Options(TypedDict, total=False):
     extra: Sequence[Entry]
     diagnostics: bool
     bare: bool
+    workers: int | Pool | None
     watch: Watch
 
 
@@ -76,6 +78,7 @@ def evaluate(
     *arguments: Any,
     out: Path | str | None = None,
     diagnostics: bool = True,
+    workers: int | Pool | None = None,
     watch: Watch = silent,
     **settings: Any,
 ) -> Result:
@@ -115,6 +118,9 @@ def evaluate(
     bare
         Whether what a defence is compared with is attacked too: its classifier without the defence and, if it refuses,
         refusal by confidence; otherwise it is not known whether the defence helps against an attacker who knows it.
+    workers
+        How many processes attack blocks at the same time, or `alu.Workers`; the result is that of one process but for
+        times. None: this one attacks all of them.
     watch
         Called with (what is being done, how much is done, how much there is).
 
@@ -127,7 +133,7 @@ def evaluate(
     if isinstance(images, Dataset):  # it holds the labels
         arguments = (None, *arguments)
     prepared = prepare(defense, images, *arguments, **settings)
-    return run(prepared, out=out, diagnostics=diagnostics, watch=watch)
+    return run(prepared, out=out, diagnostics=diagnostics, workers=workers, watch=watch)
 
 
 def prepare(
@@ -196,32 +202,43 @@ def run(
     *,
     out: Path | str | None = None,
     diagnostics: bool = True,
+    workers: int | Pool | None = None,
     watch: Watch = silent,
 ) -> Result:
     """Make all attacks of a prepared evaluation; the arguments are those of `evaluate`."""
-    subject, bare = evaluation.subject, evaluation.bare
+    subject = evaluation.subject
     folder = None if out is None else Path(out).with_name(Path(out).name + ".work")
-    with evaluating(subject.model):
-        result = _attack_all(evaluation, folder, partial(watch, "Attacking"))
-        if bare is not None:
-            inner = None if folder is None else folder / "bare"
-            result.bare = _attack_all(bare, inner, partial(watch, "Attacking the bare classifier"))
-        if bare is not None and (other := rival(evaluation)) is not None:
-            inner = None if folder is None else folder / "rival"
-            result.rival = _attack_all(other, inner, partial(watch, "Attacking refusal by confidence"))
+    with evaluating(subject.model), pool_of(workers) as pool, folder_for(pool, folder) as work:
+        parts, found = _parts(evaluation), Apart()
+        doubts = diagnostics and evaluation.shard[0] == 0
+        if pool.apart and work is not None:
+            found = attack_apart(pool, parts, work, doubts, watch)
+        results = {
+            name: _attack_all(part, None if work is None else work / name, partial(watch, ATTACKING[name]))
+            for name, part in parts.items()
+        }
+        result = results[""]
+        result.bare, result.rival = results.get("bare"), results.get("rival")
         result.detection = subject.detector_facts()
-        if diagnostics and evaluation.shard[0] == 0:
+        if doubts:
             if subject.defense is not None:
-                few = slice(0, 2 * evaluation.block_size)
-                result.detection["harmless"] = harmless_rows(
-                    subject.defense, evaluation.images[few], evaluation.labels[few],
-                    watch=partial(watch, "Harmless changes"),
-                )  # fmt: skip
-            diagnose(evaluation, result, watch)
+                rows = found.harmless
+                result.detection["harmless"] = harmless(evaluation, watch) if rows is None else rows
+            diagnose(evaluation, result, watch, found.probed)
     if out is not None and folder is not None:
         result.save(out)
         shutil.rmtree(folder, ignore_errors=True)
     return result
+
+
+def _parts(evaluation: Evaluation) -> dict[str, Evaluation]:
+    """The evaluation itself, and what its subject is compared with, by the name of its folder."""
+    parts = {"": evaluation}
+    if evaluation.bare is not None:
+        parts["bare"] = evaluation.bare
+        if (other := rival(evaluation)) is not None:
+            parts["rival"] = other
+    return parts
 
 
 def _dataset(
@@ -280,7 +297,7 @@ def _attack_all(evaluation: Evaluation, folder: Path | None, watch: Count) -> Re
 evaluate.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
         *inspect.signature(prepare).parameters.values(),
-        *(inspect.signature(run).parameters[name] for name in ("out", "diagnostics", "watch")),
+        *(inspect.signature(run).parameters[name] for name in ("out", "diagnostics", "workers", "watch")),
     ],
     return_annotation=Result,
 )

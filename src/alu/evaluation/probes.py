@@ -48,18 +48,31 @@ NEED_GRADIENTS = ("eps-monotone", "eps-large", "more-steps", "more-restarts", "n
 STAGE = "Checking the evaluation itself"
 
 
-def diagnose(evaluation: Evaluation, result: Result, watch: Watch = silent) -> None:
-    """Add all diagnostics to a result, and the raw curves that some of them read, on a few images.
+@dataclass(frozen=True)
+class Probed:
+    """What the subject answered to all questions: diagnostics, and the raw curves that some of them read."""
 
-    The user's own attacks are tested for whether they keep their best restart.
-    """
+    items: list[Diagnostic]
+    curves: dict[str, Any]
+
+
+def diagnose(evaluation: Evaluation, result: Result, watch: Watch = silent, probed: Probed | None = None) -> None:
+    """Add all diagnostics to a result, and the raw curves that some of them read, unless `probed` has them already."""
+    probed = probe(evaluation, watch) if probed is None else probed
+    result.curves |= probed.curves
+    result.diagnostics = [*from_outcomes(result), *probed.items]
+
+
+def probe(evaluation: Evaluation, watch: Watch = silent) -> Probed:
+    """All questions, on a few images. The user's own attacks are tested for whether they keep their best restart."""
     with remembering(evaluation.subject.model, evaluation.subject.steady):
-        _diagnose(evaluation, result, watch)
+        return _probe(evaluation, watch)
 
 
-def _diagnose(evaluation: Evaluation, result: Result, watch: Watch) -> None:
+def _probe(evaluation: Evaluation, watch: Watch) -> Probed:
     subject, threat, seed = evaluation.subject, evaluation.threat, evaluation.seed
     images, labels = evaluation.images[:DIAGNOSED], evaluation.labels[:DIAGNOSED]
+    curves: dict[str, Any] = {}
     watch(STAGE, 0, 4)
     items = steadiness(subject, images)
     watch(STAGE, 1, 4)
@@ -70,7 +83,6 @@ def _diagnose(evaluation: Evaluation, result: Result, watch: Watch) -> None:
     except AluError as error:
         items += [Diagnostic(id, "not run", str(error)) for id in NEED_GRADIENTS]
     else:
-        result.curves |= curves
         items += from_curves(curves, threat.norm)
         watch(STAGE, 3, 4)
         attacked = torch.tensor([row["broken"] for row in curves["probed"]], dtype=torch.bool, device=images.device)
@@ -80,7 +92,7 @@ def _diagnose(evaluation: Evaluation, result: Result, watch: Watch) -> None:
         searches = [usual(norm=threat.norm, eps=threat.eps, seed=seed), *own]
         items.append(restarts(subject, images, labels, searches))
         watch(STAGE, 4, 4)
-    result.diagnostics = [*from_outcomes(result), *items]
+    return Probed(items, curves)
 
 
 @dataclass(frozen=True)

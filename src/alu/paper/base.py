@@ -78,6 +78,8 @@ class Experiment(Generic[K]):
     """What the quick form does not measure at all, as a sentence."""
     claims: tuple[Claim, ...] = ()
     """What the paper says that this experiment decides."""
+    timed: bool = False
+    """Whether it measures times, which work beside it would change: its cells are not shared out."""
     computed_from: tuple[str, ...] = ()
     """The experiments whose cells it shows, where it measures none of its own."""
 

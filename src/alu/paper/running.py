@@ -24,6 +24,7 @@ from alu.paper.views import Table
 from alu.paper.workbench import Workbench
 from alu.progress import Watch, silent
 from alu.provenance import commit
+from alu.workers import Desk, Kept, Pool, pool_of
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def reproduce(
     seed: int = 0,
     device: torch.device | str = "cpu",
     root: Path | None = None,
+    workers: int | Pool | None = None,
     watch: Watch = silent,
 ) -> Reproduced:
     """Measure a table or figure of the paper again; what `alu reproduce` does, in Python.
@@ -80,6 +82,8 @@ def reproduce(
         Measure again what is already there.
     seed, device, root
         Seed of all random numbers; where networks run; where CIFAR-100 and tiny-ImageNet are.
+    workers : int or alu.Workers, optional
+        How many processes measure cells at the same time; what they measure is the same.
     watch : callable
         Called with (what is done, how much, of how much).
 
@@ -95,7 +99,7 @@ def reproduce(
     experiment = find(name)
     run(
         experiment, folder / f"{name}.json", quick=quick, seed=seed, device=device, root=root, fresh=fresh, only=only,
-        watch=watch,
+        workers=workers, watch=watch,
     )  # fmt: skip
     return Reproduced(name, Results.open(folder))
 
@@ -110,6 +114,7 @@ def run(
     root: Path | None = None,
     fresh: bool = False,
     only: str = "*",
+    workers: int | Pool | None = None,
     watch: Watch = silent,
 ) -> dict[str, Any]:
     """Measure every cell that is not in `out` yet and whose key matches `only`; write after each; return all."""
@@ -117,7 +122,6 @@ def run(
     before = _cells_of(experiment, out, sizes, seed, fresh)
     every = experiment.cells(sizes)
     chosen = _chosen(experiment.name, every, only)
-    bench = Workbench(sizes, seed, device, root, watch)
     work = out.with_name(f"{out.name}.work")
     result: dict[str, Any] = {
         "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,
@@ -127,21 +131,39 @@ def run(
         result["leaves out"] = experiment.leaves_out
     records = dict(before)
     write(out, {**result, "cells": records}, seed)  # a place that cannot be written to is better known now
-    for number, cell in enumerate(chosen):
-        watch(experiment.name, number, len(chosen))
-        key = str(cell.key)
-        bench.work = work / quote(key, safe=" ,")
-        # What is still to be measured again stays until it is: an interruption costs one cell, not all of them.
-        if fresh or not _is_current(cell, before.get(key, {})):
-            records[key] = _measured(experiment, cell, bench)
-        write(out, {**result, "cells": records}, seed)
-        shutil.rmtree(bench.work, ignore_errors=True)
+    # What is still to be measured again stays until it is: an interruption costs one cell, not all of them.
+    waiting = [cell for cell in chosen if fresh or not _is_current(cell, before.get(str(cell.key), {}))]
+    there = len(chosen) - len(waiting)
+    watch(experiment.name, there, len(chosen))
+
+    def kept(cell: Cell[Any]) -> Kept:
+        return Kept(work / quote(str(cell.key), safe=" ,"))
+
+    with pool_of(None if experiment.timed else workers) as pool:
+        pool.refuse_device(device)
+
+        def heard(number: int, what: str, amount: int, total: int) -> None:
+            # Several cells may do the same at the same time.
+            watch(f"{waiting[number].key}: {what}" if pool.apart else what, amount, total)
+
+        shared = experiment, Workbench(sizes, seed, device, root)
+        for done, (number, record) in enumerate(pool.run(measure, shared, waiting, heard=heard, kept=kept), start=1):
+            records[str(waiting[number].key)] = record
+            write(out, {**result, "cells": records}, seed)
+            shutil.rmtree(kept(waiting[number]).folder, ignore_errors=True)
+            watch(experiment.name, there + done, len(chosen))
     shutil.rmtree(work, ignore_errors=True)
     result["cells"] = {str(cell.key): records[str(cell.key)] for cell in every if str(cell.key) in records}
     result["complete"] = all("found" in result["cells"].get(str(cell.key), {}) for cell in every)
     write(out, result, seed)
-    watch(experiment.name, len(chosen), len(chosen))
     return result
+
+
+def measure(shared: tuple[Experiment[Any], Workbench], cell: Cell[Any], desk: Desk) -> dict[str, Any]:
+    """The record of one cell, wherever this runs; the workbench stays for the next."""
+    experiment, bench = shared
+    bench.work, bench.watch = desk.folder, desk.watch
+    return _measured(experiment, cell, bench)
 
 
 def _cells_of(experiment: Experiment[Any], out: Path, sizes: Sizes, seed: int, fresh: bool) -> dict[str, Any]:

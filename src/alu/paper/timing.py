@@ -73,6 +73,7 @@ EXPERIMENT = Experiment(
     title="The time that the latent steps take",
     question="How much longer does an answer take with N latent steps?",
     sizes={"n": (100, 10), "repeats": (7, 3)},
+    timed=True,
     differs=(
         "The paper times a ResNet-50 on a GPU: there a latent step is cheap compared with the classifier; on a CPU "
         "with a narrow classifier it is not."

@@ -47,6 +47,12 @@ def fit(
     steps: Annotated[
         int, typer.Option(help="A VAE's latent steps per image; more is slower and keeps more clean answers.")
     ] = 20,
+    solver: Annotated[
+        str,
+        typer.Option(
+            help="How the VAE makes them: adam, or learned (a second training makes a network that takes their place)."
+        ),
+    ] = "adam",
     detector: Annotated[
         str,
         typer.Option(
@@ -97,9 +103,9 @@ def fit(
     hold(out)
     checked_device(device)
     plan = dict(
-        purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
-        suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=work,
-        replaces=checkpoint is None,
+        purifier=purifier, steps=steps, solver=solver, detector=detector, rule=rule, reference=reference,
+        false_alarm=false_alarm, suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, seed=seed,
+        device=device, checkpoint=work, replaces=checkpoint is None,
     )  # fmt: skip
     try:
         fitted = _fitted(classifier, data, size, root, plan)

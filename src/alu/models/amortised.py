@@ -95,7 +95,7 @@ class Amortised(nn.Module):
 
 @architecture
 def amortised(
-    channels: int = 3, latent: int = 16, width: int = 96, stride: int = 4, steps: int = 1, breadth: int = 96
+    channels: int = 3, latent: int = 16, width: int = 96, stride: int = 4, steps: int = 1, breadth: int = 128
 ) -> Amortised:
     """A VAE with learned steps, for `LatentVAE(..., solver="learned")`; `around` puts a trained VAE into it.
 

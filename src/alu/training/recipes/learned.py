@@ -27,7 +27,7 @@ STEPS = 1
 BREADTH = 4 / 3
 """Channels of a correction's widest layers, as a share of the VAE's."""
 SETTINGS = Settings(
-    epochs=12, batch_size=64, optimizer="adam", lr=2e-3, warmup=0.1, augment="flip", average=0.998, clip=3.0
+    epochs=6, batch_size=64, optimizer="adam", lr=1e-3, warmup=0.1, augment="flip", average=0.998, clip=3.0
 )
 
 
@@ -60,8 +60,8 @@ def _learned(dataset: str, settings: Settings) -> Recipe:
 
 LEARNED: dict[str, Recipe] = {
     "cifar10-vae-learned": _learned("cifar10", SETTINGS),
-    "cifar100-vae-learned": _learned("cifar100", replace(SETTINGS, epochs=24)),
-    "tiny-imagenet-vae-learned": _learned("tiny-imagenet", replace(SETTINGS, epochs=16)),
+    "cifar100-vae-learned": _learned("cifar100", replace(SETTINGS, epochs=15)),
+    "tiny-imagenet-vae-learned": _learned("tiny-imagenet", replace(SETTINGS, epochs=12)),
 }
 
 

@@ -34,7 +34,7 @@ SETTINGS = Settings(
 def around(vae: nn.Module) -> Amortised:
     """A network with learned steps, not trained yet, around a trained VAE."""
     assert isinstance(vae, VAE)
-    breadth = round(BREADTH * vae.width)
+    breadth = 8 * max(1, round(BREADTH * vae.width / 8))
     made = models.amortised(vae.channels, vae.latent, vae.width, vae.stride, STEPS, breadth)
     assert isinstance(made, Amortised)
     return made.around(vae)

@@ -21,6 +21,7 @@ from alu.data.dataset import Dataset
 from alu.defense import Defense, batched_logits
 from alu.errors import AluError, UsageError
 from alu.models import Card
+from alu.models.amortised import Amortised
 from alu.models.asymmetric import Asymmetric
 from alu.models.cards import as_figure
 from alu.models.denoised import Denoised
@@ -215,6 +216,27 @@ def vae(model: nn.Module, about: Measured) -> dict[str, Any]:
     return found
 
 
+def learned_steps(model: nn.Module, about: Measured) -> dict[str, Any]:
+    """As for a VAE, with each number of learned steps; nothing of the VAE that is bundled may have changed."""
+    assert isinstance(model, Amortised)
+    _refuse_changed(model, f"{about.dataset}-vae")
+    classifier = models.load(about.standard)
+    found: dict[str, Any] = {}
+    for steps in range(len(model.corrections), -1, -1):
+        purified = _through(LatentVAE(model, solver="learned", steps=steps), about.test.images)
+        right = _right(classifier, purified, about.test.labels)
+        found[f"{about.standard} after {steps} learned"] = about.figure(right)
+        found[f"rmse after {steps} learned"] = round(float((purified - about.test.images).square().mean().sqrt()), 5)
+    return found
+
+
+def _refuse_changed(model: Amortised, name: str) -> None:
+    """The paper's loop in the network must be the one that everything was measured with."""
+    bundled = models.load(name).state_dict()
+    if any(not torch.equal(weight, bundled[key]) for key, weight in model.vae.state_dict().items()):
+        raise UsageError(f"The VAE inside this run is not the bundled {name}. Train its learned steps again.")
+
+
 def measure_pca(model: nn.Module) -> dict[str, Any]:
     """How many answers of `cifar10-standard` survive the projection."""
     about = Measured("cifar10-pca", "cifar10", data.cifar10("test"))
@@ -226,8 +248,9 @@ def measure_pca(model: nn.Module) -> dict[str, Any]:
 
 def measure_of(name: str, made: Recipe) -> Callable[[nn.Module, Measured], dict[str, Any]]:
     """How a bundled model is measured: by its task, and a classifier by how it was trained."""
-    if name.endswith("-denoiser"):
-        return noise_denoiser
+    for ending, kind in {"-denoiser": noise_denoiser, "-vae-learned": learned_steps}.items():
+        if name.endswith(ending):
+            return kind
     if made.task != "classifier":
         kinds = {"vae": vae, "denoiser": denoiser, "score": score_network, "energy": energy, "contrastive": contrastive}
         return kinds[made.task]

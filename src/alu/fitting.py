@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -29,10 +29,12 @@ from alu.models import Adapter, check_normalisation
 from alu.progress import Watch, at_once, silent
 from alu.purifiers import PCA, LatentVAE, Purifier
 from alu.stats import fewest_clean
+from alu.training.recipes.learned import train_with_learned
 from alu.training.recipes.own import train_vae
 from alu.workers import Pool, pool_of
 
 DetectorName = Literal["peak", "shift", "disagreement"]
+FittedSolver = Literal["adam", "learned"]
 Auto = Literal["auto"]
 """In place of a rule: the best one for these pictures is chosen."""
 FEWEST = 100
@@ -52,6 +54,7 @@ class Plan:
 
     purifier: str | Purifier = "vae"
     steps: int = 20
+    solver: FittedSolver = "adam"
     detector: DetectorName = "peak"
     rule: RuleName | Auto = "auto"
     reference: Reference = "input"
@@ -80,6 +83,12 @@ class Plan:
         if self.reference == "reconstruction" and base in ("pca", *FILTERS, *GUIDED, *LEARNED):
             raise UsageError(f'reference="reconstruction" needs a VAE; {name} has no reconstruction to compare with.')
         check_choice("detector", self.detector, DETECTORS)
+        check_choice("solver", self.solver, get_args(FittedSolver))
+        if self.solver != "adam" and name != "vae":
+            raise UsageError(
+                f'solver="{self.solver}" is for a VAE that is trained; {name or "this purifier"} trains none. A '
+                "bundled VAE with learned steps is named like cifar10-vae-learned."
+            )
         DETECTORS[self.detector](self.false_alarm)
         if self.suspicious is not None:
             check_suspicious(self.suspicious)
@@ -112,6 +121,7 @@ def fit(
     classes: Sequence[str] | None = None,
     purifier: str = "vae",
     steps: int = 20,
+    solver: FittedSolver = "adam",
     detector: DetectorName = "peak",
     rule: RuleName | Auto = "auto",
     reference: Reference = "input",
@@ -146,6 +156,9 @@ def fit(
         "jpeg", "cifar10-vae" or "diffpure@20"; a .safetensors file with a VAE; or a `Purifier` of your own.
     steps
         A VAE's latent steps per image; more is slower and keeps more clean answers.
+    solver
+        How a VAE makes them: "adam", or "learned", which trains a network that takes their place (see `LatentVAE`);
+        `steps` is then not used, and `epochs` and `max_minutes` hold for each of the two trainings.
     detector
         "peak" (the largest absolute logit change), "shift" (the sum of the absolute logit changes, the paper's) or
         "disagreement" (how far the class probabilities move apart), which classifiers that give log-probabilities get.
@@ -177,8 +190,9 @@ def fit(
     >>> defense = alu.fit(classifier, clean.images, clean.labels, purifier="jpeg", false_alarm=0.05)
     """
     plan = Plan(
-        purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
-        suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, checkpoint=checkpoint, seed=seed,
+        purifier=purifier, steps=steps, solver=solver, detector=detector, rule=rule, reference=reference,
+        false_alarm=false_alarm, suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, checkpoint=checkpoint,
+        seed=seed,
         device=_device_of(classifier) if device is None else device,
     )  # fmt: skip
     fitted = fit_and_measure(classifier, images, labels, plan, classes=classes, workers=workers, watch=watch)
@@ -308,11 +322,15 @@ def _purifier(classifier: Callable[[Tensor], Any], parts: Mapping[str, Dataset],
         watch("Fitting PCA", 1, 1)
         return fitted
     if plan.purifier == "vae":
-        vae = train_vae(
-            parts["train"], parts["validation"], epochs=plan.epochs, max_minutes=plan.max_minutes, steps=plan.steps,
-            seed=plan.seed, device=plan.device, folder=None if plan.checkpoint is None else Path(plan.checkpoint),
-            replaces=plan.replaces, watch=watch,
-        )  # fmt: skip
+        how: dict[str, Any] = {
+            "epochs": plan.epochs, "max_minutes": plan.max_minutes, "seed": plan.seed, "device": plan.device,
+            "folder": None if plan.checkpoint is None else Path(plan.checkpoint), "replaces": plan.replaces,
+            "watch": watch,
+        }  # fmt: skip
+        if plan.solver == "learned":
+            learned = train_with_learned(parts["train"], parts["validation"], **how)
+            return LatentVAE(learned, solver="learned", seed=plan.seed)
+        vae = train_vae(parts["train"], parts["validation"], steps=plan.steps, **how)
         return LatentVAE(vae, steps=plan.steps, seed=plan.seed)
     network = classifier if isinstance(classifier, nn.Module) else None
     return load_purifier(plan.purifier, steps=plan.steps, seed=plan.seed, classifier=network)

@@ -66,7 +66,7 @@ def write_graphs(defense: Defense, writer: Writer) -> None:
     """Write every graph of a defence."""
     parts = defense.purifier.parts if isinstance(defense.purifier, Chain) else [defense.purifier]
     detector, latent, search = defense.detector, None, None
-    if isinstance(parts[-1], LatentVAE):
+    if isinstance(parts[-1], LatentVAE) and not parts[-1].learned:  # learned steps are traced like any network
         latent = Steps(parts[:-1], parts[-1], defense.reference == "reconstruction")
         latent.write(writer)
     if isinstance(detector, Neighbourhood):

@@ -16,6 +16,7 @@ from alu.defense import Defense, Reference
 from alu.detectors import LogitShift, Neighbourhood
 from alu.errors import UsageError, nearest
 from alu.models import adapters
+from alu.models.amortised import Amortised
 from alu.parts import call_factory
 from alu.progress import Count, Watch, silent
 from alu.purifiers import (
@@ -75,7 +76,11 @@ LEARNED: dict[str, tuple[Callable[..., Purifier], str]] = {
     "reverse": (ReverseAttack, "cifar10-contrastive"),
 }
 """Methods of others that need a network of their own: the purifier, and the bundled network unless another is named."""
-LATENT: dict[str, Callable[..., Purifier]] = {"vae": LatentVAE, "asymmetric": InnerVAE}
+LATENT: dict[str, Callable[..., Purifier]] = {
+    "vae": LatentVAE,
+    "asymmetric": InnerVAE,
+    "amortised": partial(LatentVAE, solver="learned"),
+}
 """Purifiers that optimise a latent code, by the architecture of their network."""
 
 
@@ -198,7 +203,7 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
         set the main setting: "blur@1" pixels, "jpeg@50" quality, "cifar10-vae@5" steps, "cifar10-pca@100" directions,
         "diffpure@20" steps.
     steps, seed : int
-        Latent steps of a VAE, and the seed of a purifier that is random.
+        Latent steps of a VAE, unless they are learned, and the seed of a purifier that is random.
     classifier : nn.Module, optional
         The one whose gradient "anti-adversary", "hedge" and "soap" follow.
 
@@ -221,15 +226,22 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
         return make(_network(network or usual, method), seed=seed, **_steps(name, value))
     count = _steps(name, value)
     if base.endswith(".safetensors"):
-        return LatentVAE(models.load_file(base), steps=count.get("steps", steps), seed=seed)
-    return _bundled_purifier(base, {"steps": steps, "seed": seed, **count}, count.get("steps"))
-
-
-def _bundled_purifier(name: str, latent: dict[str, int], components: int | None) -> Purifier:
-    """The purifier whose network is the bundled one of this name; `latent` are the settings of a VAE's."""
-    kind = models.card(name).architecture["name"] if name in models.names() else ""
+        opened = models.load_file(base)
+        return _latent(opened, "amortised" if isinstance(opened, Amortised) else "vae", steps, seed, count)
+    kind = models.card(base).architecture["name"] if base in models.names() else ""
     if kind in LATENT:
-        return LATENT[kind](name, **latent)
+        return _latent(base, kind, steps, seed, count)
+    return _bundled_purifier(base, kind, count.get("steps"))
+
+
+def _latent(network: nn.Module | str, kind: str, steps: int, seed: int, count: dict[str, int]) -> Purifier:
+    """The purifier of a VAE of this kind. Where steps are learned, all of them are made unless the name says fewer."""
+    usual = {} if kind == "amortised" else {"steps": steps}
+    return LATENT[kind](network, seed=seed, **{**usual, **count})
+
+
+def _bundled_purifier(name: str, kind: str, components: int | None) -> Purifier:
+    """The purifier whose network is the bundled one of this name and kind."""
     if kind == "projection":
         return PCA.bundled(name) if components is None else PCA.bundled(name).first(components)
     if kind == "unet":

@@ -48,6 +48,13 @@ def small_vae(shape: Shape) -> nn.Module:
     return seeded(lambda: models.vae(channels=shape[0], latent=4, width=16), 3)
 
 
+def small_amortised(shape: Shape, steps: int = 2) -> nn.Module:
+    def build() -> nn.Module:
+        return models.amortised(shape[0], latent=4, width=16, breadth=16, steps=steps)
+
+    return awake(seeded(build, 3))
+
+
 def small_resnet(shape: Shape) -> nn.Module:
     return seeded(lambda: models.resnet18(channels=shape[0], width=8), 6).eval()
 
@@ -97,6 +104,7 @@ PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {
     "vae no steps": lambda shape: LatentVAE(small_vae(shape), steps=0),
     "vae sampled": lambda shape: LatentVAE(small_vae(shape), steps=3, start="sampled"),
     "vae random": lambda shape: LatentVAE(small_vae(shape), steps=3, start="random"),
+    "vae learned": lambda shape: LatentVAE(small_amortised(shape), solver="learned"),
     "anti-adversary": lambda shape: AntiAdversary(small_resnet(shape)),
     "hedge": lambda shape: Hedge(small_resnet(shape), steps=3),
     "soap": lambda shape: SOAP(small_resnet(shape), steps=2, radii=2),

@@ -24,7 +24,7 @@ from alu.detectors import (
 from alu.exported import Exported
 from alu.purifiers import JPEG, PCA, AntiAdversary, BitDepth, Blur, Chain, InnerVAE, LatentVAE, Median, UNet
 from alu.training.recipes import seeded
-from tests.contracts.parts import LinearClassifier, images_like, small_unet, small_vae
+from tests.contracts.parts import LinearClassifier, images_like, small_amortised, small_unet, small_vae
 
 SHAPE = (3, 16, 16)
 ODD = (3, 15, 13)
@@ -64,6 +64,11 @@ def adam() -> Defense:
     return Defense(LinearClassifier(ODD, 4), purifier, Confidence(0.1), "purified")
 
 
+def learned() -> Defense:
+    purifier = LatentVAE(small_amortised(ODD), solver="learned")
+    return Defense(LinearClassifier(ODD, 4), purifier, LogitPeak(0.1), "alu", "reconstruction")
+
+
 def inner() -> Defense:
     network = seeded(lambda: alu.models.asymmetric(4, 3, latent=4, vae_width=16, width=8), 1).eval()
     return Defense(network, InnerVAE(network, steps=2), LogitShift(0.1), "alu")
@@ -91,6 +96,7 @@ MAKERS: dict[str, tuple[Callable[[], Defense], tuple[int, int, int], list[str]]]
     "projection": (projection, SHAPE, ["classify", "rule"]),
     "descent": (descent, ODD, ["classify", "encode", "rule", "step"]),
     "adam": (adam, ODD, ["classify", "encode", "rule", "step"]),
+    "learned": (learned, ODD, ["classify", "rule"]),
     "inner": (inner, SHAPE, ["classify", "encode", "rule", "step"]),
     "guided": (guided, SHAPE, ["classify", "rule"]),
     "search": (search, SHAPE, ["classify", "rule", "score", "search"]),

@@ -9,7 +9,7 @@ from alu import models
 from alu.errors import UsageError
 from alu.purifiers import LatentVAE
 from alu.training.recipes import seeded
-from alu.training.recipes.own import _small_vae, _stride
+from alu.training.recipes.own import small_vae, stride_of
 from tests.contracts.parts import images_like
 
 
@@ -39,9 +39,9 @@ def test_other_strides_are_refused() -> None:
     ("shape", "stride"), [((3, 32, 32), 4), ((3, 128, 128), 4), ((3, 224, 224), 8), ((1, 96, 256), 8)]
 )
 def test_large_pictures_get_the_larger_stride_and_as_much_code(shape: tuple[int, int, int], stride: int) -> None:
-    assert _stride(shape) == stride
+    assert stride_of(shape) == stride
     channels, height, width = shape
-    network = _small_vae(channels, stride)
+    network = small_vae(channels, stride)
     values = network.latent * (height // stride) * (width // stride)  # type: ignore[operator]
     assert values == max(10, round(16 * channels / 3)) * height * width // 16
 
@@ -50,7 +50,7 @@ def test_a_pass_costs_a_third() -> None:
     """Multiplications of the convolutions, counted; a code as large as before costs what a quarter leaves out."""
 
     def cost(stride: int) -> int:
-        network, total = _small_vae(3, stride).eval(), 0
+        network, total = small_vae(3, stride).eval(), 0
 
         def count(module: torch.nn.Module, inputs: object, output: torch.Tensor) -> None:
             nonlocal total

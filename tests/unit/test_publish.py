@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from alu import data, models
 from alu.errors import UsageError
 from alu.models import cards
-from alu.purifiers import Identity, Purifier
+from alu.purifiers import Identity, LatentVAE, Purifier
 from alu.storage import read_json, write_json, write_tensors
 from alu.training.checkpoint import Progress, save_checkpoint
 from alu.training.loop import Run
 from alu.training.recipes import RECIPES, recipe, seeded
-from tests.contracts.parts import images_like
+from tests.contracts.parts import awake, images_like
 from tests.toys import Brightness, toy_data
 
 
@@ -85,6 +85,26 @@ def test_denoisers_and_vaes_are_judged_by_the_clean_classifier(monkeypatch: pyte
     assert set(publish.vae(Inverting(), about)) == {"rmse after 0 steps", "rmse after 20 steps"}
 
 
+def test_learned_steps_are_measured_one_by_one_around_the_bundled_vae(monkeypatch: pytest.MonkeyPatch) -> None:
+    vae = seeded(lambda: models.vae(1, latent=4, width=16), 0)
+    loaded = {"shades-standard": Brightness(), "shades-vae": vae}
+    monkeypatch.setattr(models, "load", loaded.__getitem__)
+    about = Measured("shades-vae-learned", "shades", shades())
+    model = awake(models.amortised(1, latent=4, width=16, breadth=8, steps=2).around(vae))  # type: ignore[operator]
+    found = publish.learned_steps(model, about)
+    assert list(found) == [
+        f"{what} after {steps} learned" for steps in (2, 1, 0) for what in ("shades-standard", "rmse")
+    ]
+    for steps in range(3):
+        purified = LatentVAE(model, solver="learned", steps=steps)(about.test.images)
+        rmse = float((purified - about.test.images).square().mean().sqrt())
+        assert found[f"rmse after {steps} learned"] == pytest.approx(rmse, abs=1e-5)
+    with torch.no_grad():
+        model.vae.decoder[0].bias.add_(0.1)  # type: ignore[union-attr, index]
+    with pytest.raises(UsageError, match="The VAE inside this run is not the bundled shades-vae"):
+        publish.learned_steps(model, about)
+
+
 def test_accuracy_under_noise_is_measured_with_the_noise_of_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
 
@@ -112,6 +132,9 @@ def test_every_recipe_of_the_zoo_has_its_measure() -> None:
     assert kinds["cifar10-unet"] == "denoiser"
     assert {name for name, kind in kinds.items() if kind == "vae"} == {
         "cifar10-vae", "cifar100-vae", "tiny-imagenet-vae", "cifar10-paper-vae",
+    }  # fmt: skip
+    assert {name for name, kind in kinds.items() if kind == "learned_steps"} == {
+        "cifar10-vae-learned", "cifar100-vae-learned", "tiny-imagenet-vae-learned",
     }  # fmt: skip
     assert {name for name, kind in kinds.items() if kind == "through_vae"} == {
         "cifar10-unified", "cifar100-unified", "tiny-imagenet-unified", "cifar10-asymmetric", "cifar10-paper-unified",

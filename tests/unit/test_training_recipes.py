@@ -55,7 +55,10 @@ def test_networks_are_cheap(name: str) -> None:
     side, classes = SHAPES[made.dataset if known else recipe(made.needs[0]).dataset]
     model = built(name)
     images = torch.zeros((1, 3, side, side))
-    if made.task == "vae":
+    if name.endswith("-learned"):  # one pass through the encoder, the correction and two through the decoder
+        assert isinstance(model, models.amortised().__class__)
+        assert multiply_adds(model, images) <= (130 if side == 32 else 240)
+    elif made.task == "vae":
         assert isinstance(model, models.vae().__class__)
         cost = multiply_adds(model.decoder, model.encode(images)[0])
         assert 10 <= cost <= (45 if side == 32 else 46)
@@ -89,7 +92,7 @@ def test_the_zoo_stays_small() -> None:
     networks = [getattr(model, "published", lambda model=model: model)() for model in map(built, ZOO)]
     values = sum(sum(weight.numel() for weight in network.state_dict().values()) for network in networks)
     pca = 500 * 3072 + 3072
-    assert 2 * (values + pca) <= 56 * MEGABYTE, "two bytes a value, and 4 MB for the cards and what is to come"
+    assert 2 * (values + pca) <= 60 * MEGABYTE, "two bytes a value, and 4 MB for the cards and what is to come"
 
 
 @pytest.mark.parametrize("name", list(RECIPES))

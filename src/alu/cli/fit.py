@@ -61,6 +61,12 @@ def fit(
     steps: Annotated[
         int, typer.Option(help="A VAE's latent steps per image; more is slower and keeps more clean answers.")
     ] = 20,
+    solver: Annotated[
+        str,
+        typer.Option(
+            help="How the VAE makes them: adam, or learned (a second training makes a network that takes their place)."
+        ),
+    ] = "adam",
     detector: Annotated[
         str,
         typer.Option(
@@ -115,9 +121,9 @@ def fit(
     checked_device(device)
     pool = chosen_workers(engine, address, workers, device)
     plan = dict(
-        purifier=purifier, steps=steps, detector=detector, rule=rule, reference=reference, false_alarm=false_alarm,
-        suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, seed=seed, device=device, checkpoint=work,
-        replaces=checkpoint is None,
+        purifier=purifier, steps=steps, solver=solver, detector=detector, rule=rule, reference=reference,
+        false_alarm=false_alarm, suspicious=suspicious, epochs=epochs, max_minutes=max_minutes, seed=seed,
+        device=device, checkpoint=work, replaces=checkpoint is None,
     )  # fmt: skip
     try:
         fitted = _fitted(classifier, data, size, root, plan, pool)

@@ -1,6 +1,7 @@
 """Classifiers and generators, and the weights that come with the package."""
 
 from alu.models.adapters import Adapter, from_huggingface, from_onnx, from_sklearn, from_timm, from_torchvision
+from alu.models.amortised import amortised
 from alu.models.architecture import rebuild
 from alu.models.asymmetric import asymmetric
 from alu.models.cards import Card, card, load, load_file, load_weights, names, rounded, save, weight_hash
@@ -19,9 +20,9 @@ from alu.models.vae import vae
 from alu.models.wide_resnet import wide_resnet
 
 __all__ = [
-    "Adapter", "Card", "Certificates", "Denoised", "Mixed", "NormalisationCheck", "Normalize", "Smoothed", "asymmetric",
-    "card", "check_normalisation", "contrastive", "energy", "from_huggingface", "from_onnx", "from_sklearn",
-    "from_timm", "from_torchvision", "load", "load_file", "load_weights", "names", "projection", "rebuild", "resnet18",
-    "resnet20", "resnet32", "resnet44", "resnet50", "resnet56", "rounded", "save", "score", "unet", "vae",
-    "weight_hash", "wide_resnet",
+    "Adapter", "Card", "Certificates", "Denoised", "Mixed", "NormalisationCheck", "Normalize", "Smoothed",
+    "amortised", "asymmetric", "card", "check_normalisation", "contrastive", "energy", "from_huggingface",
+    "from_onnx", "from_sklearn", "from_timm", "from_torchvision", "load", "load_file", "load_weights", "names",
+    "projection", "rebuild", "resnet18", "resnet20", "resnet32", "resnet44", "resnet50", "resnet56", "rounded",
+    "save", "score", "unet", "vae", "weight_hash", "wide_resnet",
 ]  # fmt: skip

@@ -47,7 +47,7 @@ class VAE(nn.Module):
         super().__init__()
         if stride not in STRIDES:
             raise UsageError(f"A VAE has a stride of {' or '.join(map(str, STRIDES))}; it was given {stride}.")
-        self.channels, self.latent, self.stride = channels, latent, stride
+        self.channels, self.latent, self.width, self.stride = channels, latent, width, stride
         half, fold = width // 2, stride // 2
         self.encoder = nn.Sequential(
             nn.PixelUnshuffle(fold),
@@ -80,6 +80,12 @@ class VAE(nn.Module):
         """Images in (0, 1), [N, channels, stride h, stride w] for a code [N, latent, h, w]."""
         # Four times the slope: pixels at 0 or 1 stay reachable with moderate activations.
         return torch.sigmoid(4.0 * self.decoder(code))
+
+    def decode_with_features(self, code: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Images of a code, and what the decoder holds on the way: [N, width, h, w] and [N, width / 2, 2 h, 2 w]."""
+        early = self.decoder[:2](code)
+        late = self.decoder[2:5](early)
+        return torch.sigmoid(4.0 * self.decoder[5:](late)), early, late
 
     def forward(self, images: Tensor) -> Tensor:
         """Reconstructions through the encoder's mean."""

@@ -14,6 +14,7 @@ from alu.models.cards import load
 from alu.models.vae import padded_to
 from alu.purifiers.base import GradMode, Purification, Purifier, Traits
 from alu.purifiers.implicit import Implicit
+from alu.purifiers.learned import Learned, learned_steps, load_learned
 from alu.purifiers.solvers import (
     Adam,
     GradientDescent,
@@ -57,11 +58,12 @@ class LatentVAE(Purifier):
     vae
         A module with `encode` and `decode`, or the name of a bundled one.
     steps
-        N, the number of latent steps.
+        N, the number of latent steps: 20 by default, or all learned ones.
     lr, schedule
         The rate of the steps, and whether it is "constant" or falls as a half "cosine".
     solver
-        "adam" or "gd" (gradient descent).
+        "adam", "gd" (gradient descent), or "learned": an encoder and one or two corrections that were trained to
+        leave what many steps would leave (`alu.models.amortised`); a bundled VAE stands for its network with them.
     objective, prior
         Each step reduces ||D(z) - x||² ("sse"), its mean per value ("mse") or the norm ("norm"), plus prior * ||z||².
     start, seed
@@ -76,7 +78,7 @@ class LatentVAE(Purifier):
     """
 
     def __init__(
-        self, vae: nn.Module | str, *, steps: int = 20, lr: float = 5e-2, solver: SolverName = "adam",
+        self, vae: nn.Module | str, *, steps: int | None = None, lr: float = 5e-2, solver: SolverName = "adam",
         objective: Objective = "sse", start: Start = "encoder", schedule: Schedule = "cosine", prior: float = 0.0,
         seed: int = 0, twin_lr: float | None = None,
     ) -> None:  # fmt: skip
@@ -86,23 +88,36 @@ class LatentVAE(Purifier):
         check_choice("objective", objective, get_args(Objective))
         check_choice("start", start, get_args(Start))
         check_choice("schedule", schedule, get_args(Schedule))
-        if steps < 0 or not lr > 0 or prior < 0:
-            raise UsageError(f"{who} needs steps >= 0, lr > 0, prior >= 0; it was given {steps}, {lr:g}, {prior:g}.")
-        self.vae = load(vae) if isinstance(vae, str) else vae
+        count = 20 if steps is None else steps
+        if count < 0 or not lr > 0 or prior < 0:
+            raise UsageError(f"{who} needs steps >= 0, lr > 0, prior >= 0; it was given {count}, {lr:g}, {prior:g}.")
+        self.vae = (load_learned if solver == "learned" else load)(vae) if isinstance(vae, str) else vae
         for method in ("encode", "decode"):
             if not callable(getattr(self.vae, method, None)):
                 raise UsageError(f"{who} needs a VAE with encode and decode; {type(vae).__name__} has no {method}.")
-        self.steps, self.lr, self.solver, self.objective = steps, lr, solver, objective
+        if solver == "learned":
+            usual = {
+                "lr": (lr, 5e-2), "objective": (objective, "sse"), "start": (start, "encoder"),
+                "schedule": (schedule, "cosine"), "prior": (prior, 0.0), "twin_lr": (twin_lr, None),
+            }  # fmt: skip
+            count = learned_steps(self.vae, steps, usual, who)
+        self.steps, self.lr, self.solver, self.objective = count, lr, solver, objective
         self.start, self.schedule, self.prior, self.seed, self.twin_lr = start, schedule, prior, seed, twin_lr
 
     @property
     def traits(self) -> Traits:
-        """Iterative; random if it samples its start; with Adam, differentiable only through its twin."""
+        """Iterative, unless its steps are learned; random if it samples its start; with Adam, differentiable only
+        through its twin."""
         return Traits(
             stochastic=self.start == "sampled",
-            iterative=self.steps > 0,
-            gradient="exact" if self.solver == "gd" or self.steps == 0 else "twin",
+            iterative=self.steps > 0 and not self.learned,
+            gradient="twin" if self.solver == "adam" and self.steps else "exact",
         )
+
+    @property
+    def learned(self) -> bool:
+        """Whether its steps are learned: a network that is differentiated like any other."""
+        return self.solver == "learned"
 
     @property
     def has_reconstruction(self) -> bool:
@@ -124,6 +139,8 @@ class LatentVAE(Purifier):
 
     def start_code(self, images: Tensor, draw: int = 0) -> Tensor:
         """z_0 for (padded) images; `draw` numbers independent draws of a sampled code."""
+        if self.learned:
+            return self._walk(images, 0)[0][0]
         mean, logvar = self.codec.encode(images)
         if self.start == "encoder":
             return mean
@@ -147,14 +164,22 @@ class LatentVAE(Purifier):
 
     def _through_encoder(self, images: Tensor, draw: int) -> Tensor:
         padded = self.padded(images)
-        code = self.start_code(padded, draw) if self.start == "sampled" else self.codec.encode(padded)[0]
+        code = self.codec.encode(padded)[0] if self.start == "random" else self.start_code(padded, draw)
         return self.cropped(self.problem.output(code), images)
 
     def code(self, images: Tensor, first_output: list[Tensor] | None = None) -> Tensor:
         """z_N of (padded) images, without a graph."""
         with torch.no_grad():
+            if self.learned:
+                codes, outputs = self._walk(images, self.steps)
+                if first_output is not None:
+                    first_output += outputs[:1]
+                return codes[-1]
             start = self.start_code(images)
             return self._solved(images, start, first_output)
+
+    def _walk(self, images: Tensor, steps: int) -> tuple[list[Tensor], list[Tensor]]:
+        return cast(Learned, self.vae).walk(images, steps)
 
     def decoded(self, code: Tensor, images: Tensor) -> Tensor:
         """The purified version of these images that a code stands for."""
@@ -171,6 +196,9 @@ class LatentVAE(Purifier):
         """The outputs of one descent after each of these numbers of steps, none above `steps`. With a constant rate,
         they are those of a purifier with so many steps; not with a falling one, which falls more slowly here."""
         padded = self.padded(images)
+        if self.learned:
+            codes, _ = self._walk(padded, self.steps)
+            return [self.decoded(codes[count], images) for count in counts]
         kept: dict[int, Tensor] = {}
         step = 0
 
@@ -213,6 +241,8 @@ class LatentVAE(Purifier):
             return super().differentiated(images, grad_mode, reconstruct)
         reconstruction = self.reconstructed(images) if reconstruct else None
         padded = self.padded(images)
+        if self.learned:
+            return Purification(self.decoded(self._walk(padded, self.steps)[0][-1], images), reconstruction)
         if grad_mode == "implicit":
             code = self.code(padded.detach())
             output: Tensor = Implicit.apply(padded, code, self.problem, 40, 1e-3)  # type: ignore[no-untyped-call]

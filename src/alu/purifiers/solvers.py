@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 Objective = Literal["sse", "mse", "norm"]
-SolverName = Literal["gd", "adam"]
+SolverName = Literal["gd", "adam", "learned"]
 Schedule = Literal["constant", "cosine"]
 Product = Callable[[Tensor], Tensor]
 

@@ -62,22 +62,22 @@ def _network(images: data.Dataset) -> nn.Module:
 
 def _vae(images: data.Dataset) -> nn.Module:
     channels, height, width = images.shape
-    stride = _stride(images.shape)
+    stride = stride_of(images.shape)
     if height % stride or width % stride or min(height, width) < 8:
         near = max(8, min(height, width) // stride * stride)
         raise DataError(
             f"A VAE needs images whose height and width are multiples of {stride} and at least 8; those of "
             f"{images.name} are {width} x {height}. Scale a folder of pictures: --size {near}."
         )
-    return _small_vae(channels, stride)
+    return small_vae(channels, stride)
 
 
-def _stride(shape: tuple[int, ...]) -> int:
+def stride_of(shape: tuple[int, ...]) -> int:
     """8 for large pictures, where 4 would cost nearly three times as much with a code of the same size."""
     return 8 if shape[1] * shape[2] > LARGE else VAE.stride
 
 
-def _small_vae(channels: int, stride: int) -> nn.Module:
+def small_vae(channels: int, stride: int) -> nn.Module:
     """A VAE whose code is small enough to purify.
 
     A third as many code values as pixel values keeps answers and cannot copy a perturbation; a gray picture has few
@@ -128,33 +128,33 @@ def train_vae(
         raise UsageError(
             f"A VAE needs images of at least 8 x 8 pixels; these are {width} x {height}. Use another size=."
         )
-    stride = _stride(images.shape)
-    images, validation = (_padded(part, stride) for part in (images, validation))
+    stride = stride_of(images.shape)
+    images, validation = (padded(part, stride) for part in (images, validation))
     settings = replace(VAE_SETTINGS, batch_size=min(len(images), at_once(images.shape, 128)), seed=seed)
     per_epoch = steps_per_epoch(images, settings)
     settings = replace(settings, epochs=epochs or max(1, round(STEPS / per_epoch)))
-    network = seeded(lambda: _small_vae(channels, stride), seed)
+    network = seeded(lambda: small_vae(channels, stride), seed)
     run = Run(network, Autoencoding(sigma=0.02), images, validation, settings, folder, device)
     total = settings.epochs * per_epoch
-    minutes = total * _seconds_per_step(run) / 60
+    minutes = total * seconds_per_step(run) / 60
     answer = _seconds_per_answer(run, steps)
     then = f"; an answer with {steps} latent steps would then take {answer:.1f} s" if answer >= NOTICEABLE else ""
     if minutes > max_minutes:
         raise UsageError(
-            f"Training a VAE on {height} x {width} images would take about {_readable(minutes)} minutes here "
+            f"Training a VAE on {height} x {width} images would take about {readable(minutes)} minutes here "
             f"({total} steps), more than the {max_minutes:g} allowed{then}. Give "
-            f"max_minutes={_readable(minutes * 1.2)}, "
+            f"max_minutes={readable(minutes * 1.2)}, "
             'smaller pictures (size=) or fewer epochs=; purifier="pca" takes seconds, but may notice few attacks.'
         )
     if replaces:
-        _make_room(run)
+        make_room(run)
     later = f"; then {answer:.1f} s for a picture" if then else ""
-    about = f"Training the VAE (about {_readable(minutes)} min{later})"
+    about = f"Training the VAE (about {readable(minutes)} min{later})"
     train(run, lambda done, total, _: watch(about, done, total))
     return network
 
 
-def _make_room(run: Run) -> None:
+def make_room(run: Run) -> None:
     """Remove a finished training of other settings; an interrupted one stays, and the loop names the difference."""
     if run.folder is None or not (checkpoint := run.folder / "checkpoint.safetensors").exists():
         return
@@ -164,12 +164,12 @@ def _make_room(run: Run) -> None:
         shutil.rmtree(run.folder)
 
 
-def _readable(minutes: float) -> str:
+def readable(minutes: float) -> str:
     """Minutes as a person says them: whole ones, or tenths below 10; never 0, rounded up so that it suffices."""
     return f"{math.ceil(minutes)}" if minutes >= 10 else f"{math.ceil(minutes * 10) / 10:g}"
 
 
-def _padded(images: data.Dataset, stride: int) -> data.Dataset:
+def padded(images: data.Dataset, stride: int) -> data.Dataset:
     """Images whose sides `stride` divides: the last row and column repeated, as LatentVAE does when it purifies."""
     if not any(side % stride for side in images.shape[1:]):
         return images
@@ -177,7 +177,7 @@ def _padded(images: data.Dataset, stride: int) -> data.Dataset:
     return replace(images, pixels=images.pixels[:, :, down[:, None], right])
 
 
-def _seconds_per_step(run: Run) -> float:
+def seconds_per_step(run: Run) -> float:
     """Time of one optimiser step, measured on a throw-away copy and on as few images as give a fair figure."""
     model = copy.deepcopy(run.model).to(run.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     size = run.settings.batch_size
@@ -188,7 +188,7 @@ def _seconds_per_step(run: Run) -> float:
     while len(times) < 3 and sum(times) < 5:
         start = time.monotonic()
         loss, _parts = run.objective.loss(model, batch)
-        torch.autograd.grad(loss, list(model.parameters()))
+        torch.autograd.grad(loss, [weight for weight in model.parameters() if weight.requires_grad])
         times.append(time.monotonic() - start)
     return min(times) * size / few
 

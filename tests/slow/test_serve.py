@@ -47,10 +47,10 @@ def test_what_http_costs(tmp_path: Path) -> None:
     # Both sides are measured in turns, so that other work on the machine falls on both. Loosely: it must be seen when
     # the service falls back to a third of what the engine can do, not when a machine is a little slower.
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "OMP_NUM_THREADS"}  # all cores
-    settings = ["--names", "demo@0", "--rounds", "3", "--seconds", "3", "--requests", "2000", "--out", "out.json"]
+    options = ["--names", "demo@0", "--rounds", "3", "--seconds", "3", "--requests", "2000", "--out", "out.json"]
     done = subprocess.run(
-        [sys.executable, BENCH, *settings], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, BENCH, *options], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     (row,) = json.loads((tmp_path / "out.json").read_text())["rows"]
     over = row["overload"]

@@ -33,8 +33,7 @@ def build(service: Service, key: str | None = None, playground: bool = False) ->
 
     async def decide(scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         length = headers.get(b"content-length")
-        kind = headers.get(b"content-type", b"").decode("latin-1")
-        about = kind, None if length is None else length.decode("latin-1")
+        about = headers.get(b"content-type", b"").decode("latin-1"), length and length.decode("latin-1")
         try:
             return await service.decide(receive, *about, scope["query_string"], scope["request_id"])
         except Refused:
@@ -70,8 +69,8 @@ def application(service: Service, key: bool = False, playground: bool = False) -
 
 
 def _declared(app: FastAPI) -> None:
-    """What /docs says of the address that the gate answers itself: for a small picture, FastAPI would take as much
-    time as everything else but the engine."""
+    """What /docs says of the address that the gate answers itself: FastAPI would take a good part of the time that a
+    small picture takes."""
 
     @app.post("/v1/decide", response_model=DecideAnswer, openapi_extra=DECIDE, tags=["decisions"])
     async def decide() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor, nn
 
 from alu.errors import InputError, UsageError, check_choice
@@ -57,18 +58,22 @@ class DeepVAE(nn.Module):
         self.places = (size // PLACE) ** 2 if layout == "spatial" else 1
         if code < 1 or code % self.places:
             raise UsageError(
-                f"A {layout} code of {size} x {size} images has a multiple of {self.places} values; it was given {code}."
+                f"A {layout} code of {size} x {size} images has a multiple of {self.places} values; it was given "
+                f"{code}."
             )
         # A smaller or larger picture does not fit a dense layer: the stride makes purifiers pad up to one size.
         self.channels, self.code, self.layout, self.size, self.stride = channels, code, layout, size, size
         latent = code // self.places
         build = deep_encoder if encoder == "deep" else shallow_encoder
         self.encoder = build(channels, size, 2 * latent, width, layout)
-        self.linear: nn.Module = (
+        self.linear: nn.Linear | nn.ConvTranspose2d = (
             nn.ConvTranspose2d(latent, channels, PLACE, PLACE)
             if layout == "spatial"
-            else nn.Sequential(nn.Linear(code, channels * size * size), nn.Unflatten(1, (channels, size, size)))
+            else nn.Linear(code, channels * size * size)
         )
+        with torch.no_grad():
+            assert self.linear.bias is not None
+            self.linear.bias.fill_(0.5)  # a code of zeros is gray
         self.refine = self._correction(latent, refine) if refine else None
 
     def _correction(self, latent: int, width: int) -> nn.Sequential:
@@ -99,7 +104,7 @@ class DeepVAE(nn.Module):
 
     def decode(self, code: Tensor) -> Tensor:
         """Images [N, channels, size, size], about in [0, 1]."""
-        images: Tensor = self.linear(code)
+        images: Tensor = self.linear(code).view(-1, self.channels, self.size, self.size)
         return images if self.refine is None else images + self.refine(code)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -18,15 +18,23 @@ PLACE = 4
 """Pixels along a side of what one place of a spatial code describes; places do not overlap."""
 
 
+def folded(inputs: int, outputs: int) -> list[nn.Module]:
+    """Half the side, and nothing lost on the way: strides and pooling would make a code learn slowly."""
+    return [nn.PixelUnshuffle(2), nn.Conv2d(4 * inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs)]
+
+
 def deep_encoder(channels: int, size: int, outputs: int, width: int, layout: Layout) -> nn.Sequential:
-    """Residual blocks with batch normalisation: five down to an eighth of the side and a linear layer for a dense code,
-    four down to a quarter of the side for a spatial one."""
+    """Residual blocks with batch normalisation: a linear layer at an eighth of the side makes a dense code, a
+    convolution at a quarter a spatial one."""
     begin = [nn.PixelUnshuffle(2), nn.Conv2d(4 * channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)]
-    half = [BasicBlock(width, width, 1), BasicBlock(width, 2 * width, 2), BasicBlock(2 * width, 2 * width, 1)]
+    half = [BasicBlock(width, width, 1), *folded(width, 2 * width)]
+    quarter = [BasicBlock(2 * width, 2 * width, 1) for _ in range(2)]
     if layout == "spatial":
-        return nn.Sequential(*begin, *half, BasicBlock(2 * width, 2 * width, 1), nn.Conv2d(2 * width, outputs, 1))
-    rest = [BasicBlock(2 * width, 4 * width, 2), BasicBlock(4 * width, 4 * width, 1), nn.Flatten()]
-    return nn.Sequential(*begin, *half, *rest, nn.Linear(4 * width * (size // 8) ** 2, outputs))
+        last = [BasicBlock(2 * width, 2 * width, 1), nn.Conv2d(2 * width, outputs, 1)]
+        return nn.Sequential(*begin, *half, *quarter, *last)
+    eighth = [BasicBlock(4 * width, 4 * width, 1) for _ in range(2)]
+    last = [nn.Flatten(), nn.Linear(4 * width * (size // 8) ** 2, outputs)]
+    return nn.Sequential(*begin, *half, *quarter, *folded(2 * width, 4 * width), *eighth, *last)
 
 
 def shallow_encoder(channels: int, size: int, outputs: int, width: int, layout: Layout) -> nn.Sequential:

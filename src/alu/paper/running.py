@@ -118,7 +118,7 @@ def run(
     every = experiment.cells(sizes)
     chosen = _chosen(experiment.name, every, only)
     bench = Workbench(sizes, seed, device, root, watch)
-    work = out.with_name(f"{out.name}.work")
+    work = bench.shared = out.with_name(f"{out.name}.work")
     result: dict[str, Any] = {
         "experiment": experiment.name, "title": experiment.title, "quick": quick, "sizes": sizes, "seed": seed,
         "differs": experiment.differs, "why": experiment.why, "complete": False, "cells": {},

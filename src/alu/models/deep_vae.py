@@ -13,7 +13,7 @@ from alu.models.resnet import BasicBlock
 from alu.models.vae import SmoothBlock
 
 Layout = Literal["dense", "spatial"]
-Encoder = Literal["deep", "shallow"]
+Encoder = Literal["whitened", "deep", "shallow"]
 PLACE = 4
 """Pixels along a side of what one place of a spatial code describes; places do not overlap."""
 
@@ -46,6 +46,22 @@ def shallow_encoder(channels: int, size: int, outputs: int, width: int, layout: 
     return nn.Sequential(*begin, *rest, nn.Linear(width * (size // PLACE) ** 2, outputs))
 
 
+def whitened_encoder(channels: int, size: int, outputs: int, width: int, layout: Layout) -> nn.Sequential:
+    """A deep encoder that sees blocks of 2 x 2 pixels turned to other axes and scaled to unit variance there.
+
+    With the blocks' principal directions as axes that is whitening, as networks that train fast begin: fine detail
+    counts as much as coarse. The axes are not trained.
+    """
+    deep = deep_encoder(channels, size, outputs, width, layout)
+    axes = nn.Conv2d(4 * channels, 4 * channels, 1, bias=False).requires_grad_(False)
+    with torch.no_grad():
+        axes.weight.copy_(torch.eye(4 * channels)[:, :, None, None])
+    return nn.Sequential(deep[0], axes, nn.BatchNorm2d(4 * channels, affine=False), *deep[1:])
+
+
+ENCODERS = {"whitened": whitened_encoder, "deep": deep_encoder, "shallow": shallow_encoder}
+
+
 class DeepVAE(nn.Module):
     """Encoder and decoder for images of one size in [0, 1].
 
@@ -72,8 +88,8 @@ class DeepVAE(nn.Module):
         # A smaller or larger picture does not fit a dense layer: the stride makes purifiers pad up to one size.
         self.channels, self.code, self.layout, self.size, self.stride = channels, code, layout, size, size
         latent = code // self.places
-        build = deep_encoder if encoder == "deep" else shallow_encoder
-        self.encoder = build(channels, size, 2 * latent, width, layout)
+        self.encoder = ENCODERS[encoder](channels, size, 2 * latent, width, layout)
+        self.whitened = encoder == "whitened"
         self.linear: nn.Linear | nn.ConvTranspose2d = (
             nn.ConvTranspose2d(latent, channels, PLACE, PLACE)
             if layout == "spatial"
@@ -134,7 +150,8 @@ def deep_vae(
     code, layout
         How many values a code has in all, and whether they are "dense" or lie in "spatial" places of 4 x 4 pixels.
     encoder, width
-        "deep" (residual, batch-normalised) or "shallow", and the channels of its first layer.
+        "deep" (residual, batch-normalised), "whitened" (the same behind whitened pixels) or "shallow", and the channels
+        of its first layer.
     refine
         Channels of the convolutions that correct the linear decoder; 0 leaves it linear.
 

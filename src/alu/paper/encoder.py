@@ -423,7 +423,7 @@ def restores(results: Results) -> Verdict:
     results.need(BUNDLED[0])
     for key, measured in results.measured(keys()):
         moved = measured["moved"]
-        statuses[key] = every(
+        statuses[str(key)] = every(
             [at_least(ratio(moved[BEST], moved[CODE]), 0.0), at_most(ratio(moved[BEST], moved[CODE]), 0.5)]
         )
         first, then = (mean(moved[what]) for what in (CODE, BEST))

@@ -4,6 +4,7 @@ the classifier that is trained on its outputs."""
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alu.models.deep_vae import PLACE, DeepVAE
@@ -16,14 +17,26 @@ FITTED_ON = 10_000
 
 def principal(network: DeepVAE, images: Tensor) -> DeepVAE:
     """The network with principal directions of these images as its linear decoder: of whole images for a dense code, of
-    the places for a spatial one. They are orthonormal, so that one step of rate 1/2 on the squared error is the best
-    code of the linear part."""
-    shape = (network.channels, PLACE, PLACE) if network.layout == "spatial" else tuple(images.shape[1:])
-    if network.layout == "spatial":
-        images = images.unfold(2, PLACE, PLACE).unfold(3, PLACE, PLACE).permute(0, 2, 3, 1, 4, 5).flatten(0, 2)
-        images = images[torch.randperm(len(images), generator=generator(0, "places"))[: 3 * FITTED_ON]]
-    put(network, PCA(network.code // network.places).fit(images.reshape(-1, *shape)))
+    the places for a spatial one; and with those of blocks of pixels as the axes of a whitened encoder.
+
+    Directions are orthonormal, so that one step of rate 1/2 on the squared error is the best code of the linear part.
+    """
+    if network.whitened:
+        axes = network.encoder[1]
+        assert isinstance(axes, nn.Conv2d)
+        blocks = F.pixel_unshuffle(images, 2)
+        with torch.no_grad():
+            axes.weight.copy_(PCA(blocks.shape[1]).fit(_places(blocks, 1)).components_[:, :, None, None])
+    pictures = _places(images, PLACE) if network.layout == "spatial" else images
+    put(network, PCA(network.code // network.places).fit(pictures))
     return network
+
+
+def _places(images: Tensor, side: int) -> Tensor:
+    """Some of the squares of this side that make up the images [N, channels, side, side]."""
+    squares = images.unfold(2, side, side).unfold(3, side, side).permute(0, 2, 3, 1, 4, 5).flatten(0, 2)
+    chosen = torch.randperm(len(squares), generator=generator(0, "places"))[: 3 * FITTED_ON]
+    return squares[chosen]
 
 
 def put(network: DeepVAE, directions: PCA) -> None:
@@ -36,7 +49,7 @@ def put(network: DeepVAE, directions: PCA) -> None:
             linear.bias.copy_(directions.mean_)
         else:
             linear.weight.copy_(directions.components_.view(shape))
-            # A place has one colour for each channel as its mean: the directions cannot add another to each pixel.
+            # One mean for each channel: places do not differ much from pixel to pixel.
             linear.bias.copy_(directions.mean_.view(shape[1], -1).mean(1))
 
 

@@ -16,6 +16,7 @@ from alu.defense import Defense, Reference
 from alu.detectors import LogitShift, Neighbourhood
 from alu.errors import UsageError, nearest
 from alu.models import adapters
+from alu.models.deep_vae import CONVERGING
 from alu.parts import call_factory
 from alu.progress import Count, Watch, silent
 from alu.purifiers import (
@@ -75,7 +76,11 @@ LEARNED: dict[str, tuple[Callable[..., Purifier], str]] = {
     "reverse": (ReverseAttack, "cifar10-contrastive"),
 }
 """Methods of others that need a network of their own: the purifier, and the bundled network unless another is named."""
-LATENT: dict[str, Callable[..., Purifier]] = {"vae": LatentVAE, "asymmetric": InnerVAE}
+LATENT: dict[str, Callable[..., Purifier]] = {
+    "vae": LatentVAE,
+    "deep_vae": partial(LatentVAE, **CONVERGING),
+    "asymmetric": InnerVAE,
+}
 """Purifiers that optimise a latent code, by the architecture of their network."""
 
 
@@ -221,7 +226,9 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
         return make(_network(network or usual, method), seed=seed, **_steps(name, value))
     count = _steps(name, value)
     if base.endswith(".safetensors"):
-        return LatentVAE(models.load_file(base), steps=count.get("steps", steps), seed=seed)
+        network = models.load_file(base)
+        kind = network.architecture["name"]  # type: ignore[index, union-attr]
+        return LATENT.get(kind, LatentVAE)(network, **{"steps": steps, "seed": seed, **count})
     return _bundled_purifier(base, {"steps": steps, "seed": seed, **count}, count.get("steps"))
 
 

@@ -3,16 +3,37 @@ the classifier that is trained on its outputs."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from alu.models.deep_vae import PLACE, DeepVAE
+from alu import data, models
+from alu.models.deep_vae import CONVERGING, PLACE, DeepVAE
 from alu.purifiers import PCA
 from alu.rng import generator
+from alu.training.objectives import Autoencoding
+from alu.training.purified import Unified
+from alu.training.recipes.base import Recipe, bundled
+from alu.training.settings import Settings
 
 FITTED_ON = 10_000
 """Images of which principal directions are computed."""
+
+
+CODE = 256
+"""Values of the code: the fewest of the map's sizes through which a classifier keeps four fifths of its answers."""
+
+
+def _network(images: data.Dataset) -> nn.Module:
+    """The deep VAE at its start. Its linear decoder stays what it is; encoder and correction are trained."""
+    network = models.deep_vae(code=CODE, encoder="whitened", width=24, refine=16)
+    assert isinstance(network, DeepVAE)
+    if len(images) > CODE:  # a listing builds networks without images
+        principal(network, images.draw(min(FITTED_ON, len(images))).images)
+    network.linear.requires_grad_(False)
+    return network
 
 
 def principal(network: DeepVAE, images: Tensor) -> DeepVAE:
@@ -65,3 +86,27 @@ def cut(whole: DeepVAE, smaller: DeepVAE) -> DeepVAE:
     state["linear.weight"] = directions[:want] if smaller.layout == "spatial" else directions[:, :want]
     smaller.load_state_dict(state)
     return smaller
+
+
+VAE, UNIFIED = "cifar10-vae-deep", "cifar10-unified-deep"
+DEEP = {
+    VAE: Recipe(
+        f"A VAE in the regime of the paper's figures: dense code of {CODE} values, whitened deep encoder, decoder of "
+        "principal directions with a small correction.",
+        "cifar10",
+        _network,
+        partial(Autoencoding, sigma=0.02),
+        Settings(epochs=12, batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, augment="flip", average=0.999),
+        "vae",
+        differs="The paper shows its VAE as a picture only; this one was found by a search for its figures.",
+    ),
+    UNIFIED: Recipe(
+        f"Unified ALU on `{VAE}`: `cifar10-standard`, fine-tuned on its outputs, half of them after latent steps.",
+        "cifar10",
+        bundled("cifar10-standard"),
+        lambda: Unified(models.load(VAE), steps=4, stepped=0.5, latent=CONVERGING),
+        Settings(epochs=4, batch_size=128, lr=0.05, weight_decay=5e-4, warmup=0.1, augment="crop-flip", average=0.998),
+        needs=("cifar10-standard", VAE),
+        differs="The paper trains it from scratch, on reconstructions.",
+    ),
+}

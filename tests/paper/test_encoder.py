@@ -1,4 +1,4 @@
-"""The map of VAEs: linear ones cut from one another, what a cell measures, what is drawn, and the claims."""
+"""The map of VAEs: what one step does for a linear one, what a cell measures, what is drawn, and the claims."""
 
 from __future__ import annotations
 
@@ -10,35 +10,20 @@ import torch
 import alu
 from alu import models
 from alu.models.deep_vae import DeepVAE
-from alu.paper import encoder
 from alu.paper.claims import FAILS, FEW, HOLDS, UNKNOWN
-from alu.paper.encoder import ATTACK, BEST, BUNDLED, CODE, EXPERIMENT, OWN, PLUG_IN, Key, nearest, points
+from alu.paper.encoder import EXPERIMENT
+from alu.paper.encoder_map import ATTACK, BEST, BUNDLED, CODE, OWN, PLUG_IN, STEPS, Key, nearest, points
 from alu.paper.views import Table
 from alu.paper.workbench import Workbench
 from alu.purifiers import PCA, LatentVAE
-from alu.training.recipes.deep import cut, principal
-from tests.contracts.parts import awake, images_like
+from alu.training.recipes.deep import principal
+from tests.contracts.parts import images_like
 from tests.paper import toys
 
 
 def vae(code: int, layout: str = "dense", encoder: str = "deep") -> DeepVAE:
     made = models.deep_vae(size=16, code=code, layout=layout, encoder=encoder, width=8)  # type: ignore[arg-type]
     return made.eval()
-
-
-@pytest.mark.parametrize("encoder", ["deep", "shallow"])
-@pytest.mark.parametrize(("layout", "large", "small"), [("dense", 20, 6), ("spatial", 64, 32)])
-def test_a_cut_vae_says_the_same_with_fewer_values(encoder: str, layout: str, large: int, small: int) -> None:
-    images = images_like(50, (3, 16, 16))
-    whole = awake(principal(vae(large, layout, encoder), images))
-    assert isinstance(whole, DeepVAE)
-    less = cut(whole, vae(small, layout, encoder))
-    kept = small // less.places
-    for one, other in zip(less.encode(images), whole.encode(images), strict=True):
-        torch.testing.assert_close(one, other[:, :kept])
-    code = less.encode(images)[0]
-    filled = torch.cat([code, torch.zeros_like(whole.encode(images)[0][:, kept:])], 1)
-    torch.testing.assert_close(less.decode(code), whole.decode(filled))
 
 
 @pytest.mark.parametrize(("layout", "code"), [("dense", 12), ("spatial", 48)])
@@ -62,7 +47,7 @@ def row(everything: str, flagged: str, clean: str) -> dict[str, Any]:
 
 def cell(*rows: dict[str, Any], moved: tuple[float, float] = (0.02, 0.004)) -> dict[str, Any]:
     """A cell of rate 0.1 with these rows after 1, 2, 5 … steps."""
-    steps = {str(count): one for count, one in zip(encoder.STEPS, rows, strict=False)}
+    steps = {str(count): one for count, one in zip(STEPS, rows, strict=False)}
     away = {CODE: [moved[0]] * 100, BEST: [moved[1]] * 100, ATTACK: [0.03] * 100}
     return {
         "n": 100, "by rate": {"0.1": steps}, "moved": away, "f on the attacked picture": "1" * 100,
@@ -82,29 +67,31 @@ def test_the_nearest_point_is_the_one_that_lacks_least() -> None:
 
 
 def test_the_paper_stands_beside_what_was_measured() -> None:
-    found = toys.results({BUNDLED[0]: POOR, Key("dense 64, deep", OWN): GOOD, Key("dense 256, deep", PLUG_IN): POOR})
+    found = toys.results(
+        {BUNDLED[0]: POOR, Key("dense 64, whitened", OWN): GOOD, Key("dense 256, whitened", PLUG_IN): POOR}
+    )
     table, by_code, by_steps, moves, *folded = EXPERIMENT.view(found)
     shown = toys.rows(table)
-    assert shown["dense 64, deep/own"][2] == "N = 2 at rate 0.1"
+    assert shown["dense 64, whitened/own"][2] == "N = 2 at rate 0.1"
     assert shown["cifar10-vae/cifar10-unified"][5].startswith("50.0")
     drawn = toys.points(by_code)
     assert drawn["own/64"] == "1.0"
     assert drawn[f"{PLUG_IN}/256"] == "0.0", "the chart of what is flagged comes last"
     assert not isinstance(by_steps, Table)
-    assert "dense 64, deep/own, rate 0.1/2" in toys.points(by_steps)
+    assert "dense 64, whitened/own, rate 0.1/2" in toys.points(by_steps)
     assert all(("the paper", "var(--grey)") in chart.legend for chart in by_steps)
     assert not isinstance(moves, Table)
-    assert [chart.title.rpartition(": ")[2] for chart in moves] == [str(BUNDLED[0]), "dense 64, deep/own"]
+    assert [chart.title.rpartition(": ")[2] for chart in moves] == [str(BUNDLED[0]), "dense 64, whitened/own"]
     assert len(folded) == 3
 
 
 def test_the_paper_is_reached_or_not() -> None:
     def status(**cells: dict[str, Any]) -> Any:
-        kept = {BUNDLED[0]: POOR} | {Key(f"dense {name[1:]}, deep", OWN): one for name, one in cells.items()}
+        kept = {BUNDLED[0]: POOR} | {Key(f"dense {name[1:]}, whitened", OWN): one for name, one in cells.items()}
         return toys.verdict(toys.results(kept), "labels come back and attacks are seen")
 
     assert status(_64=GOOD).status == HOLDS
-    assert status(_64=GOOD).figures[0].startswith("dense 64, deep/own, N = 2")
+    assert status(_64=GOOD).figures[0].startswith("dense 64, whitened/own, N = 2")
     assert "the paper's own attack" in status(_64=GOOD).limit
     assert status().status == FAILS
     blind = cell(row(ALL, ALL, HALF))
@@ -115,12 +102,12 @@ def test_the_paper_is_reached_or_not() -> None:
 
 def test_the_code_is_restored_or_not() -> None:
     def status(*cells: dict[str, Any]) -> Any:
-        kept = dict(zip((BUNDLED[0], Key("dense 64, deep", OWN)), cells, strict=False))
+        kept = dict(zip((BUNDLED[0], Key("dense 64, whitened", OWN)), cells, strict=False))
         return toys.verdict(toys.results(kept), "the picture restores the code")
 
     assert status(cell(row(ALL, ALL, ALL), moved=(0.02, 0.019))).status == FAILS
     split = status(cell(row(ALL, ALL, ALL), moved=(0.02, 0.019)), GOOD)
-    assert (split.status, split.limit) == (HOLDS, "On dense 64, deep/own only")
+    assert (split.status, split.limit) == (HOLDS, "On dense 64, whitened/own only")
 
 
 def test_a_linear_vae_and_its_classifier_are_trained_by_the_cell(tmp_path: Any) -> None:
@@ -134,9 +121,16 @@ def test_a_linear_vae_and_its_classifier_are_trained_by_the_cell(tmp_path: Any) 
     }  # fmt: skip
     bench = Workbench(sizes)
     bench.shared = tmp_path
-    measured = EXPERIMENT.measure(bench, Key("dense 64, deep", OWN))
+    measured = EXPERIMENT.measure(bench, Key("dense 256, deep", OWN))
     assert set(measured["by rate"]["0.1"]) == {"1", "2"}
     assert measured["curvature"] == pytest.approx(2.0, rel=1e-3), "of orthonormal directions"
-    assert {path.name for path in tmp_path.iterdir()} == {"dense 256, deep", "dense 64, deep, classifier"}
+    assert {path.name for path in tmp_path.iterdir()} == {"dense 256, deep", "dense 256, deep, classifier"}
     errors = measured["reconstructed"]["error"]
     assert sum(errors[BEST]) < sum(errors[CODE])
+
+
+def test_a_whitened_encoder_sees_every_direction_at_the_same_size() -> None:
+    images = images_like(80, (3, 16, 16))
+    made = principal(vae(12, encoder="whitened"), images).train()
+    seen = made.encoder[:3](images - 0.5).permute(1, 0, 2, 3).flatten(1)
+    torch.testing.assert_close(torch.cov(seen), torch.eye(12), atol=0.05, rtol=0)

@@ -31,7 +31,7 @@ def orthonormal(made: DeepVAE) -> Tensor:
     return made.linear.weight.detach().T
 
 
-@pytest.mark.parametrize("encoder", ["deep", "shallow"])
+@pytest.mark.parametrize("encoder", ["whitened", "deep", "shallow"])
 @pytest.mark.parametrize(("layout", "shape"), [("dense", (32,)), ("spatial", (2, 4, 4))])
 @pytest.mark.parametrize("refine", [0, 8])
 def test_code_and_images_have_their_shapes(encoder: str, layout: str, shape: tuple[int, ...], refine: int) -> None:

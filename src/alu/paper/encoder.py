@@ -7,82 +7,47 @@ encoder and the classifier on their outputs are trained by the cells themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alu.paper import store
 from alu.paper.base import Cell, Experiment, ImageSet, Sizes, Tensor, Workbench
 from alu.paper.claims import Verdict, at_least, at_most, best_case, claim, every
-from alu.paper.store import PUBLISHED, Column, Measured, Reading, Results, answer, digits, ones
+from alu.paper.encoder_map import (
+    ATTACK,
+    ATTACKED_AS,
+    BEST,
+    BUNDLED,
+    CODE,
+    KINDS,
+    LINEAR,
+    LINEAR_STEPS,
+    OWN,
+    PLUG_IN,
+    QUICK,
+    RATES,
+    READING,
+    STEPS,
+    USEFUL,
+    Key,
+    Point,
+    keys,
+    nearest,
+    points,
+)  # fmt: skip
+from alu.paper.linear_vaes import START, Linear, linear_vae, own_classifier
+from alu.paper.store import PUBLISHED, Column, Measured, Results, digits
 from alu.paper.views import Charts, Colour, Panel, Table, curve, line_chart, percent
 from alu.report.axes import Axes, Scale, linear, shares, steps
 from alu.report.charts import Line
-from alu.stats import Share, mean, ratio
+from alu.stats import mean, ratio
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from alu.models.deep_vae import DeepVAE, Encoder, Layout
-
-READING = Reading.RECONSTRUCTION
-"""The reading that the paper's figures fit."""
-OWN = "own"
-"""A classifier fine-tuned on the outputs of the VAE of the cell."""
-PLUG_IN, START = "cifar10-unified", "cifar10-standard"
-"""A classifier that has seen the outputs of another VAE; and the one that `OWN` begins with."""
-DEEP = ("cifar10-vae-deep", "cifar10-unified-deep")
-STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
-RATES = {"linear": (0.1,), "bundled": (0.1, 1.0)}
-"""Rates of gradient descent, in units of 1 over the largest curvature of the squared error."""
-LINEAR_STEPS = 50
-"""So many steps of rate 0.1 are 99.5 % of the way to a projection."""
-KINDS = {"all flagged": "Attacked, right if all were flagged", "flagged": "Attacked and flagged"}
-ATTACKED_AS = f"{Column.PGD_ON_VAE.heading}, {READING} reading."
-USEFUL = 0.80
-"""A VAE through which fewer clean images are right is no answer, however well it detects."""
-CODE, BEST, ATTACK = "the encoder's picture", "the picture after all steps", "the attacked picture itself"
-
 MOVES = {CODE: Colour.RED, BEST: Colour.BLUE, ATTACK: Colour.GREY}
 
 
-@dataclass(frozen=True)
-class Linear:
-    """A VAE with a linear decoder."""
-
-    layout: Layout
-    code: int
-    encoder: Encoder
-
-    def __str__(self) -> str:
-        return f"{self.layout} {self.code}, {self.encoder}"
-
-
-LINEAR = [
-    *(Linear("dense", code, "deep") for code in (64, 128, 256, 512, 1024)),
-    *(Linear("dense", code, "shallow") for code in (256, 1024)),
-    *(Linear("spatial", code, "deep") for code in (256, 1024)),
-    Linear("spatial", 1024, "shallow"),
-]
-QUICK = [Linear("dense", code, "deep") for code in (64, 256)]
-
-
-class Key(store.Key, experiment="encoder"):
-    """A VAE, by the words of `Linear` or by its name, and a classifier behind it."""
-
-    vae: str
-    classifier: str
-
-
-BUNDLED = [Key("cifar10-vae", PLUG_IN), Key(DEEP[0], START), Key(*DEEP)]
-
-
-def keys(some: Sequence[Linear] = LINEAR) -> list[Key]:
-    """Every linear VAE with a plug-in classifier and with its own, then the bundled ones."""
-    return [*(Key(str(one), classifier) for one in some for classifier in (PLUG_IN, OWN)), *BUNDLED]
-
-
 def cells(sizes: Sizes) -> list[Cell[Key]]:
-    """The quick form has two code sizes."""
+    """The quick form has two linear VAEs."""
     made = []
     for key in keys(_chosen(sizes)):
         needs = (key.vae, key.classifier) if key in BUNDLED else (START if key.classifier == OWN else key.classifier,)
@@ -91,7 +56,7 @@ def cells(sizes: Sizes) -> list[Cell[Key]]:
 
 
 def _chosen(sizes: Sizes) -> list[Linear]:
-    return LINEAR if sizes["codes"] == len(LINEAR) else QUICK
+    return LINEAR if sizes["vaes"] == len(LINEAR) else QUICK
 
 
 def measure(bench: Workbench, key: Key) -> Measured:
@@ -131,77 +96,6 @@ def measure(bench: Workbench, key: Key) -> Measured:
         on_picture = torch.cat([classifier(part) for part in torch.split(attacked.images, 100)])
     measured["f on the attacked picture"] = digits(on_picture.argmax(1) == clean.labels)
     return measured
-
-
-def linear_vae(bench: Workbench, one: Linear) -> DeepVAE:
-    """A VAE with principal directions as its decoder. They are nested, and so are the encoders: that of a small code is
-    the one of the largest code of its layout, cut."""
-    from alu.models import deep_vae
-    from alu.training.recipes.deep import cut
-
-    codes = [each.code for each in _chosen(bench.sizes) if each.layout == one.layout]
-    largest = Linear(one.layout, max(codes), one.encoder)
-    whole = bench.once(("linear", str(largest)), lambda: _trained_vae(bench, largest))
-    network = deep_vae(code=one.code, layout=one.layout, encoder=one.encoder, width=bench.sizes["width"])
-    return cut(whole, network).to(bench.device).eval()
-
-
-def _trained_vae(bench: Workbench, one: Linear) -> DeepVAE:
-    """Its encoder learns to give the best code; the decoder stays."""
-    from alu.models import deep_vae
-    from alu.training.objectives import Autoencoding
-    from alu.training.recipes import seeded
-    from alu.training.recipes.deep import FITTED_ON, principal
-    from alu.training.settings import Settings
-
-    images = _train_images(bench)
-    network: Any = seeded(
-        lambda: deep_vae(code=one.code, layout=one.layout, encoder=one.encoder, width=bench.sizes["width"]), bench.seed
-    )
-    principal(network, images.draw(min(FITTED_ON, len(images)), bench.seed).images).linear.requires_grad_(False)
-    settings = Settings(
-        epochs=bench.sizes["encoder epochs"], optimizer="adam", lr=2e-3, warmup=0.1, augment="flip", seed=bench.seed
-    )
-    _train(bench, str(one), network, Autoencoding(sigma=0.02), settings)
-    return network  # type: ignore[no-any-return]
-
-
-def own_classifier(bench: Workbench, name: str, vae: DeepVAE) -> nn.Module:
-    """`cifar10-standard`, fine-tuned on the outputs of a linear VAE: half of them through the encoder, half at the best
-    code."""
-    from alu.models import load
-    from alu.training.purified import Unified
-    from alu.training.settings import Settings
-
-    def build() -> nn.Module:
-        network = load(START)
-        settings = Settings(
-            epochs=bench.sizes["classifier epochs"], lr=0.05, weight_decay=5e-4, warmup=0.1, augment="crop-flip",
-            seed=bench.seed,
-        )  # fmt: skip
-        whole_way = {"lr": 0.5, "solver": "gd", "schedule": "constant"}
-        _train(bench, f"{name}, classifier", network, Unified(vae, 1, 0.5, whole_way), settings)
-        return network
-
-    return bench.once(("own", name), build)
-
-
-def _train_images(bench: Workbench) -> Any:
-    from alu import data
-
-    return bench.once("train images", lambda: data.cifar10("train").draw(bench.sizes["train"], bench.seed))
-
-
-def _train(bench: Workbench, name: str, network: nn.Module, objective: Any, settings: Any) -> None:
-    """In a folder that the cells share, so that an interrupted run goes on."""
-    from alu import data
-    from alu.training.loop import Run, train
-
-    folder = None if bench.shared is None else bench.shared / name
-    validation = data.cifar10("validation").draw(bench.sizes["validation"])
-    run = Run(network, objective, _train_images(bench), validation, settings, folder, str(bench.device))
-    train(run, lambda done, total, _: bench.watch(f"Training {name}", done, total))
-    network.eval().requires_grad_(False)
 
 
 def _answers(
@@ -262,37 +156,6 @@ def _four(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-@dataclass(frozen=True)
-class Point:
-    """One setting of the latent steps, and what the rule answered there."""
-
-    rate: str
-    steps: int
-    row: Measured
-
-    def share(self, kind: str, images: str = "attacked") -> Share:
-        """The share of these images for which this is so: "all flagged", "flagged", "alu" or "purified"."""
-        return ones(answer(self.row, images, kind))
-
-    @property
-    def lacks(self) -> float:
-        """How far the paper's figures are away: the larger of what is missing at 95 % right and 90 % flagged."""
-        return max(0.95 - self.share("all flagged").value, 0.90 - self.share("flagged").value)
-
-    def __str__(self) -> str:
-        return f"N = {self.steps} at rate {self.rate}"
-
-
-def points(measured: Measured) -> list[Point]:
-    """Every point of a cell."""
-    return [Point(rate, int(n), row) for rate, rows in measured["by rate"].items() for n, row in rows.items()]
-
-
-def nearest(measured: Measured) -> Point:
-    """The point of a cell that comes nearest to the paper's figures."""
-    return min(points(measured), key=lambda point: point.lacks)
-
-
 def view(results: Results) -> list[Panel]:
     """The nearest point of each cell; curves by code size and by N; how far the attack moves pictures; all points."""
     found = results.measured(keys())
@@ -331,18 +194,20 @@ def _figures(point: Point) -> list[str]:
 
 
 def _by_code(by_key: dict[str, Measured]) -> Charts:
-    """The nearest point against the code size, for the deep encoder and a dense code."""
-    deep = [one for one in LINEAR if (one.layout, one.encoder) == ("dense", "deep")]
-    ticks = tuple((float(one.code), str(one.code)) for one in deep)
-    axes = Axes(Scale(deep[0].code, deep[-1].code, ticks, log=True), shares(), "values of the code", "share of images")
+    """The nearest point against the code size, for the whitened encoder and a dense code."""
+    sizes = [one for one in LINEAR if (one.layout, one.encoder) == ("dense", "whitened")]
+    ticks = tuple((float(one.code), str(one.code)) for one in sizes)
+    axes = Axes(
+        Scale(sizes[0].code, sizes[-1].code, ticks, log=True), shares(), "values of the code", "share of images"
+    )
     charts = []
     for kind, title in KINDS.items():
         lines = []
         for classifier, colour in ((OWN, Colour.RED), (PLUG_IN, Colour.BLUE)):
-            cells = [(one.code, by_key.get(str(Key(str(one), classifier)))) for one in deep]
+            cells = [(one.code, by_key.get(str(Key(str(one), classifier)))) for one in sizes]
             marks = [(code, nearest(measured).share(kind)) for code, measured in cells if measured]
             lines += [curve(classifier, colour, marks)] if marks else []
-        charts += [line_chart(f"{title}, dense code and deep encoder", axes, lines, ATTACKED_AS)] if lines else []
+        charts += [line_chart(f"{title}, dense code and whitened encoder", axes, lines, ATTACKED_AS)] if lines else []
     return tuple(charts)
 
 
@@ -442,18 +307,18 @@ EXPERIMENT = Experiment(
         "n": (200, 20),
         "calibration": (1_000, 200),
         "steps": (200, 10),
-        "codes": (len(LINEAR), len(QUICK)),
-        "width": (32, 16),
+        "vaes": (len(LINEAR), len(QUICK)),
+        "width": (24, 16),
         "train": (45_000, 6_000),
         "validation": (1_000, 200),
         "encoder epochs": (6, 2),
         "classifier epochs": (2, 1),
     },
     differs=(
-        "The paper says nothing of its VAE but a picture that is not there. Linear decoders have principal directions, "
-        "and a code of 1,024 values is where the encoder of the smaller ones is cut from."
+        "The paper says nothing of its VAE but a picture that is not there. The VAEs of the map have linear decoders, "
+        "principal directions of training images, and short trainings."
     ),
     why="Each point needs an encoder, and a classifier on its outputs: minutes each on one core.",
-    leaves_out="Shallow encoders, spatial codes, three of five code sizes and the last 190 steps.",
+    leaves_out="All linear VAEs but two, and the last 190 steps.",
     claims=(comes_back, restores),
 )

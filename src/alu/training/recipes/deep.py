@@ -74,20 +74,6 @@ def put(network: DeepVAE, directions: PCA) -> None:
             linear.bias.copy_(directions.mean_.view(shape[1], -1).mean(1))
 
 
-def cut(whole: DeepVAE, smaller: DeepVAE) -> DeepVAE:
-    """The smaller network with the first directions of the whole one and what its encoder says of them."""
-    have, want = whole.code // whole.places, smaller.code // smaller.places
-    rows = torch.cat([torch.arange(want), have + torch.arange(want)])  # means, then log-variances
-    state = dict(whole.state_dict())
-    *_, last = (name.rpartition(".")[0] for name in smaller.encoder.state_dict())
-    for part in ("weight", "bias"):
-        state[f"encoder.{last}.{part}"] = state[f"encoder.{last}.{part}"][rows]
-    directions = state["linear.weight"]
-    state["linear.weight"] = directions[:want] if smaller.layout == "spatial" else directions[:, :want]
-    smaller.load_state_dict(state)
-    return smaller
-
-
 VAE, UNIFIED = "cifar10-vae-deep", "cifar10-unified-deep"
 DEEP = {
     VAE: Recipe(
@@ -96,7 +82,7 @@ DEEP = {
         "cifar10",
         _network,
         partial(Autoencoding, sigma=0.02),
-        Settings(epochs=12, batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, augment="flip", average=0.999),
+        Settings(epochs=24, batch_size=128, optimizer="adam", lr=2e-3, warmup=0.1, augment="flip", average=0.999),
         "vae",
         differs="The paper shows its VAE as a picture only; this one was found by a search for its figures.",
     ),

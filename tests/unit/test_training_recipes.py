@@ -112,7 +112,7 @@ def test_the_zoo_stays_small() -> None:
     networks = [getattr(model, "published", lambda model=model: model)() for model in map(built, PUBLISHED)]
     values = sum(sum(weight.numel() for weight in network.state_dict().values()) for network in networks)
     pca = 500 * 3072 + 3072
-    assert 2 * (values + pca) <= 57 * MEGABYTE, "two bytes a value, and 3 MB for the cards and what is to come"
+    assert 2 * (values + pca) <= 59 * MEGABYTE, "two bytes a value, and 1 MB for the cards"
 
 
 @pytest.mark.parametrize("name", list(RECIPES))
@@ -176,12 +176,12 @@ def test_own_recipes_build_for_the_images_they_get() -> None:
 
 def test_the_deep_vae_starts_from_principal_directions_and_keeps_them(tmp_path: Path) -> None:
     made = recipe("cifar10-vae-deep")
-    images = data.sample("calibration").take(range(300))
+    images = data.sample("calibration").take(range(600))
     network = seeded(lambda: made.build(images), 0)
     assert isinstance(network, DeepVAE)
     directions = network.linear.weight.detach().clone()
     torch.testing.assert_close(directions.T @ directions, torch.eye(network.code), atol=1e-4, rtol=0)
-    settings = Settings(epochs=5, batch_size=30, optimizer="adam", lr=2e-3)
+    settings = Settings(epochs=3, batch_size=30, optimizer="adam", lr=2e-3)
     run = Run(network, made.objective(), images, images.take(range(50)), settings, tmp_path)
     before = made.objective().measure(network.eval(), images.images[:50], images.labels[:50])["squared_error"].mean()
     after = train(run)["squared_error"]

@@ -17,6 +17,8 @@ Encoder = Literal["whitened", "deep", "shallow"]
 CONVERGING: dict[str, Any] = {"solver": "gd", "lr": 0.25, "schedule": "constant"}
 """Settings of `LatentVAE` with which it comes near the best code: with orthonormal directions every step of this rate
 goes half of the rest of the way."""
+FIRST_LOGVAR = -6.0
+"""Noise of a twentieth: at first the encoder learns the mean undisturbed."""
 PLACE = 4
 """Pixels along a side of what one place of a spatial code describes; places do not overlap."""
 
@@ -91,8 +93,10 @@ class DeepVAE(nn.Module):
         # A smaller or larger picture does not fit a dense layer: the stride makes purifiers pad up to one size.
         self.channels, self.code, self.layout, self.size, self.stride = channels, code, layout, size, size
         latent = code // self.places
-        self.encoder = ENCODERS[encoder](channels, size, 2 * latent, width, layout)
+        self.encoder = ENCODERS[encoder](channels, size, latent, width, layout)
         self.whitened = encoder == "whitened"
+        # The best variance depends on the decoder, not on the image, where the decoder is nearly linear.
+        self.logvar = nn.Parameter(torch.full((latent,), FIRST_LOGVAR))
         self.linear: nn.Linear | nn.ConvTranspose2d = (
             nn.ConvTranspose2d(latent, channels, PLACE, PLACE)
             if layout == "spatial"
@@ -119,15 +123,15 @@ class DeepVAE(nn.Module):
         return nn.Sequential(*first, *grow, SmoothBlock(width // 2), nn.SiLU(), last, nn.PixelShuffle(2))
 
     def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance of the code."""
+        """Mean and log-variance of the code; the latter is the same for every image and place."""
         if tuple(images.shape[1:]) != (self.channels, self.size, self.size):
             raise InputError(
                 f"This VAE reads images of shape {[self.channels, self.size, self.size]}; these have "
                 f"{list(images.shape[1:])}. Scale them."
             )
-        mean, logvar = self.encoder(images - 0.5).chunk(2, dim=1)
-        # Bounded, so that one odd image cannot make the loss infinite.
-        return mean, logvar.clamp(-12.0, 4.0)
+        mean: Tensor = self.encoder(images - 0.5)
+        logvar = self.logvar.clamp(-12.0, 4.0).view(-1, *[1] * (mean.ndim - 2))
+        return mean, logvar.expand_as(mean)
 
     def decode(self, code: Tensor) -> Tensor:
         """Images [N, channels, size, size], about in [0, 1]."""

@@ -24,6 +24,7 @@ from alu.models import Card
 from alu.models.amortised import Amortised
 from alu.models.asymmetric import Asymmetric
 from alu.models.cards import as_figure
+from alu.models.deep_vae import CONVERGING, DeepVAE
 from alu.models.denoised import Denoised
 from alu.models.energy import Energy
 from alu.progress import at_once
@@ -90,6 +91,11 @@ def _through(purifier: Purifier, images: Tensor) -> Tensor:
         return torch.cat([purifier(part) for part in torch.split(images, portion)])
 
 
+def _latent(vae: nn.Module, steps: int) -> LatentVAE:
+    """The VAE as it is deployed."""
+    return LatentVAE(vae, steps=steps, **(CONVERGING if isinstance(vae, DeepVAE) else {}))
+
+
 def _attacked(model: nn.Module, about: Measured, steps: Sequence[int]) -> dict[str, Any]:
     few = about.some(ATTACKED)
     found = {}
@@ -112,10 +118,10 @@ def robust_classifier(model: nn.Module, about: Measured) -> dict[str, Any]:
 
 def through_vae(model: nn.Module, about: Measured) -> dict[str, Any]:
     """Clean accuracy as it is deployed, through the VAE, without latent steps and after 20; and on bare images."""
-    name = f"{about.dataset}-vae"
+    name = f"{about.dataset}-vae" + ("-deep" if about.name.endswith("-deep") else "")
     found: dict[str, Any] = {}
     for steps, some in ((0, about.test), (20, about.stepped)):
-        made = InnerVAE(model, steps=steps) if isinstance(model, Asymmetric) else LatentVAE(name, steps=steps)
+        made = InnerVAE(model, steps=steps) if isinstance(model, Asymmetric) else _latent(models.load(name), steps)
         right = _right(model, _through(made, some.images), some.labels)
         found[f"clean accuracy through {name}, {steps} steps"] = about.figure(right)
     if not isinstance(model, Asymmetric):  # which reads nothing but the VAE
@@ -208,7 +214,7 @@ def vae(model: nn.Module, about: Measured) -> dict[str, Any]:
     classifier = models.load(about.standard) if about.standard in models.names() else None
     found: dict[str, Any] = {}
     for steps, some in ((0, about.test), (20, about.stepped)):
-        purified = _through(LatentVAE(model, steps=steps), some.images)
+        purified = _through(_latent(model, steps), some.images)
         if classifier is not None:
             right = _right(classifier, purified, some.labels)
             found[f"{about.standard} after {steps} steps"] = about.figure(right)
@@ -256,7 +262,7 @@ def measure_of(name: str, made: Recipe) -> Callable[[nn.Module, Measured], dict[
         return kinds[made.task]
     if name.endswith("-soap"):
         return consistent_classifier
-    if name.endswith(("-unified", "-asymmetric")):
+    if name.endswith(("-unified", "-unified-deep", "-asymmetric")):
         return through_vae
     if "-smooth" in name:
         return smoothing_classifier

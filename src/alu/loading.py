@@ -16,7 +16,7 @@ from alu.defense import Defense, Reference
 from alu.detectors import LogitShift, Neighbourhood
 from alu.errors import UsageError, nearest
 from alu.models import adapters
-from alu.models.amortised import Amortised
+from alu.models.deep_vae import CONVERGING
 from alu.parts import call_factory
 from alu.progress import Count, Watch, silent
 from alu.purifiers import (
@@ -78,6 +78,7 @@ LEARNED: dict[str, tuple[Callable[..., Purifier], str]] = {
 """Methods of others that need a network of their own: the purifier, and the bundled network unless another is named."""
 LATENT: dict[str, Callable[..., Purifier]] = {
     "vae": LatentVAE,
+    "deep_vae": partial(LatentVAE, **CONVERGING),
     "asymmetric": InnerVAE,
     "amortised": partial(LatentVAE, solver="learned"),
 }
@@ -227,7 +228,8 @@ def load_purifier(name: str, *, steps: int = 20, seed: int = 0, classifier: nn.M
     count = _steps(name, value)
     if base.endswith(".safetensors"):
         opened = models.load_file(base)
-        return _latent(opened, "amortised" if isinstance(opened, Amortised) else "vae", steps, seed, count)
+        kind = str(opened.architecture["name"])  # type: ignore[index]
+        return _latent(opened, kind if kind in LATENT else "vae", steps, seed, count)
     kind = models.card(base).architecture["name"] if base in models.names() else ""
     if kind in LATENT:
         return _latent(base, kind, steps, seed, count)

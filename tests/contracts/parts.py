@@ -55,6 +55,12 @@ def small_amortised(shape: Shape, steps: int = 2) -> nn.Module:
     return awake(seeded(build, 3))
 
 
+def small_deep_vae(shape: Shape) -> nn.Module:
+    """For pictures up to this one; smaller ones are padded."""
+    size = -(-max(shape[1:]) // 8) * 8
+    return awake(seeded(lambda: models.deep_vae(shape[0], size, code=12, width=8, refine=8), 3), 0.05)
+
+
 def small_resnet(shape: Shape) -> nn.Module:
     return seeded(lambda: models.resnet18(channels=shape[0], width=8), 6).eval()
 
@@ -101,6 +107,7 @@ PURIFIERS: dict[str, Callable[[Shape], Purifier]] = {
     "vae gd norm": lambda shape: LatentVAE(small_vae(shape), steps=4, lr=0.1, solver="gd", objective="norm"),
     "vae adam": lambda shape: LatentVAE(small_vae(shape), steps=5, prior=0.01),
     "vae stride 8": lambda shape: LatentVAE(seeded(lambda: models.vae(shape[0], 8, 16, stride=8), 3), steps=2),
+    "vae dense": lambda shape: LatentVAE(small_deep_vae(shape), steps=3, lr=0.02, solver="gd", schedule="constant"),
     "vae no steps": lambda shape: LatentVAE(small_vae(shape), steps=0),
     "vae sampled": lambda shape: LatentVAE(small_vae(shape), steps=3, start="sampled"),
     "vae random": lambda shape: LatentVAE(small_vae(shape), steps=3, start="random"),

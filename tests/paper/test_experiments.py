@@ -18,7 +18,8 @@ TINY = {
     "learning-rate": "gd, sse, 0.01", "convergence": "pgd-20 on f", "features": "cifar10-standard",
     "table2": "cifar10-standard/clean", "table3": "Blur + ALU/pgd-20 on f", "bpda": "plug-in, purified/bpda-eot",
     "artefacts": "E4/pca 100", "robust-base": "cifar10-at/0", "check": "cifar10-at/check/2/0",
-    "certificates": "cifar10-standard + cifar10-vae/0", "graded": "salt and pepper 2 %", "mixed": "0",
+    "certificates": "cifar10-standard + cifar10-vae/0", "encoder": "cifar10-vae/cifar10-unified",
+    "graded": "salt and pepper 2 %", "mixed": "0",
 }  # fmt: skip
 
 

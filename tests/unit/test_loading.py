@@ -12,6 +12,7 @@ from alu import models
 from alu.errors import UsageError
 from alu.loading import LEARNED, READINGS, bundled_defenses, load_purifier
 from alu.models import cards
+from alu.purifiers import LatentVAE
 
 
 def test_every_offered_name_means_something_and_is_offered_once() -> None:
@@ -93,6 +94,14 @@ def test_purifiers_by_name(name: str, kind: str, setting: dict[str, float]) -> N
     purifier = load_purifier(name)
     assert type(purifier).__name__ == kind
     assert {key: getattr(purifier, key) for key in setting} == setting
+
+
+def test_a_vae_in_a_file_takes_the_steps_that_suit_its_decoder(tmp_path: Path) -> None:
+    for network, solver in ((models.vae(latent=2, width=8), "adam"), (models.deep_vae(size=8, width=8), "gd")):
+        card = models.Card("own", "vae", network.architecture, "none", "none", "this test", "MIT", "")  # type: ignore[arg-type]
+        purifier = load_purifier(f"{models.save(network, card, tmp_path)}@3", seed=4)
+        assert isinstance(purifier, LatentVAE)
+        assert (purifier.solver, purifier.steps, purifier.seed) == (solver, 3, 4)
 
 
 def test_a_purifier_that_follows_a_classifier_asks_for_it() -> None:

@@ -131,13 +131,14 @@ def test_every_recipe_of_the_zoo_has_its_measure() -> None:
     kinds = {name: publish.measure_of(name, recipe(name)).__name__ for name in RECIPES if recipe(name).dataset}
     assert kinds["cifar10-unet"] == "denoiser"
     assert {name for name, kind in kinds.items() if kind == "vae"} == {
-        "cifar10-vae", "cifar100-vae", "tiny-imagenet-vae", "cifar10-paper-vae",
+        "cifar10-vae", "cifar10-vae-deep", "cifar100-vae", "tiny-imagenet-vae", "cifar10-paper-vae",
     }  # fmt: skip
     assert {name for name, kind in kinds.items() if kind == "learned_steps"} == {
         "cifar10-vae-learned", "cifar100-vae-learned", "tiny-imagenet-vae-learned",
     }  # fmt: skip
     assert {name for name, kind in kinds.items() if kind == "through_vae"} == {
-        "cifar10-unified", "cifar100-unified", "tiny-imagenet-unified", "cifar10-asymmetric", "cifar10-paper-unified",
+        "cifar10-unified", "cifar10-unified-deep", "cifar100-unified", "tiny-imagenet-unified", "cifar10-asymmetric",
+        "cifar10-paper-unified",
     }  # fmt: skip
     assert [name for name, kind in kinds.items() if kind == "robust_classifier"] == ["cifar10-at"]
     assert {name for name, kind in kinds.items() if kind in ("smoothing_classifier", "noise_denoiser")} == {

@@ -39,6 +39,15 @@ def test_unified_by_hand() -> None:
     assert float(parts["accuracy"]) == 0.0
 
 
+def test_unified_takes_the_latent_steps_it_is_told() -> None:
+    # Gradient descent on the squared error with rate 1/4 goes half of the way from 0.4 to 0.8, whatever the picture.
+    objective = Unified(Halving(), steps=1, stepped=1.0, latent={"solver": "gd", "lr": 0.25, "schedule": "constant"})
+    loss, _ = objective.loss(Brightness(), batch(0.8, labels=(0,)))
+    assert float(loss.detach()) == pytest.approx(entropy(10 * (0.6 - 0.5)), rel=1e-5)
+    assert objective.as_json()["latent"]["lr"] == 0.25
+    assert "latent" not in Unified(Halving()).as_json(), "older runs of the recipe go on"
+
+
 def test_unified_without_steps_is_the_reconstruction_alone() -> None:
     loss, _ = Unified(Halving(), stepped=0.0).loss(Brightness(), batch(0.8, 0.6, labels=(0, 0)))
     assert float(loss.detach()) == pytest.approx((entropy(-1.0) + entropy(-2.0)) / 2, rel=1e-5)

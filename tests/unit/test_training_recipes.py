@@ -13,15 +13,19 @@ from torch.utils.flop_counter import FlopCounterMode
 from alu import data, models
 from alu.errors import DataError, StorageError, UsageError
 from alu.models import cards
+from alu.models.deep_vae import CONVERGING, DeepVAE
 from alu.storage import read_json, read_tensors, write_tensors
 from alu.training.adversarial import AdversarialTraining
 from alu.training.loop import Run, train
 from alu.training.objectives import Autoencoding, Classification
+from alu.training.purified import Unified
 from alu.training.recipes import RECIPES, recipe, seeded
 from alu.training.settings import Settings
 from tests.toys import Toy, toy_data
 
 ZOO = [name for name in RECIPES if "paper" not in name and name not in ("classifier", "vae")]
+PUBLISHED = [name for name in ZOO if name != "cifar10-at-first"]
+"""The first part of a training stays with whoever trains."""
 SHAPES = {"cifar10": (32, 10), "cifar100": (32, 100), "tiny-imagenet": (64, 200)}
 MEGABYTE = 2**20
 
@@ -47,6 +51,20 @@ def multiply_adds(model: nn.Module, images: Tensor) -> float:
     return counter.get_total_flops() / 2e6
 
 
+class Decoder(nn.Module):
+    def __init__(self, vae: DeepVAE) -> None:
+        super().__init__()
+        self.vae = vae
+
+    def forward(self, code: Tensor) -> Tensor:
+        return self.vae.decode(code)
+
+
+def deep_parts(vae: DeepVAE, images: Tensor) -> list[tuple[nn.Module, Tensor]]:
+    """Encoder and decoder, each with what it reads."""
+    return [(vae.encoder, images), (Decoder(vae), torch.zeros(1, vae.code))]
+
+
 @pytest.mark.parametrize("name", ZOO)
 def test_networks_are_cheap(name: str) -> None:
     made = recipe(name)
@@ -58,6 +76,11 @@ def test_networks_are_cheap(name: str) -> None:
     if name.endswith("-learned"):  # one pass through the encoder, the correction and two through the decoder
         assert isinstance(model, models.amortised().__class__)
         assert multiply_adds(model, images) <= (130 if side == 32 else 240)
+    if name == "cifar10-vae-deep":  # a decoder with no room, and the encoder costs more than it
+        assert isinstance(model, DeepVAE)
+        encoder, decoder = (multiply_adds(part, given) for part, given in deep_parts(model, images))
+        assert decoder <= 6
+        assert 15 <= encoder <= 45
     elif made.task == "vae":
         assert isinstance(model, models.vae().__class__)
         cost = multiply_adds(model.decoder, model.encode(images)[0])
@@ -89,7 +112,7 @@ def test_what_cifar10_taught_is_kept_for_more_classes() -> None:
 
 
 def test_the_zoo_stays_small() -> None:
-    networks = [getattr(model, "published", lambda model=model: model)() for model in map(built, ZOO)]
+    networks = [getattr(model, "published", lambda model=model: model)() for model in map(built, PUBLISHED)]
     values = sum(sum(weight.numel() for weight in network.state_dict().values()) for network in networks)
     pca = 500 * 3072 + 3072
     assert 2 * (values + pca) <= 60 * MEGABYTE, "two bytes a value, and 4 MB for the cards and what is to come"
@@ -152,6 +175,28 @@ def test_own_recipes_build_for_the_images_they_get() -> None:
         classifier.build(small_images(8, classes=1))
     with pytest.raises(DataError, match="18 x 18. Scale a folder of pictures: --size 16"):
         vae.build(small_images(8, side=18))
+
+
+def test_the_deep_vae_starts_from_principal_directions_and_keeps_them(tmp_path: Path) -> None:
+    made = recipe("cifar10-vae-deep")
+    images = data.sample("calibration").take(range(600))
+    network = seeded(lambda: made.build(images), 0)
+    assert isinstance(network, DeepVAE)
+    directions = network.linear.weight.detach().clone()
+    torch.testing.assert_close(directions.T @ directions, torch.eye(network.code), atol=1e-4, rtol=0)
+    settings = Settings(epochs=3, batch_size=30, optimizer="adam", lr=2e-3)
+    run = Run(network, made.objective(), images, images.take(range(50)), settings, tmp_path)
+    before = made.objective().measure(network.eval(), images.images[:50], images.labels[:50])["squared_error"].mean()
+    after = train(run)["squared_error"]
+    assert after < 0.8 * before, "the encoder learns"
+    assert torch.equal(network.linear.weight, directions)
+    assert network.refine is not None
+    assert network.refine[-2].weight.any(), "and so does the correction"  # type: ignore[union-attr, operator]
+    bundled = made.save(run, "alu train cifar10-vae-deep", {"squared_error": after})
+    unified = Unified(models.load_file(bundled), steps=4, stepped=0.5, latent=CONVERGING, measured_on=20)
+    settings = Settings(epochs=1, batch_size=50, lr=0.05)
+    second = Run(models.load("cifar10-standard"), unified, images, images.take(range(20)), settings)
+    assert set(train(second)) == {"accuracy", "accuracy_after_steps"}
 
 
 def test_own_images_and_known_data_sets_are_not_mixed_up() -> None:

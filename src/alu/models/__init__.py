@@ -6,6 +6,7 @@ from alu.models.architecture import rebuild
 from alu.models.asymmetric import asymmetric
 from alu.models.cards import Card, card, load, load_file, load_weights, names, rounded, save, weight_hash
 from alu.models.contrastive import contrastive
+from alu.models.deep_vae import deep_vae
 from alu.models.denoised import Denoised
 from alu.models.energy import energy
 from alu.models.mixed import Mixed
@@ -21,7 +22,7 @@ from alu.models.wide_resnet import wide_resnet
 
 __all__ = [
     "Adapter", "Card", "Certificates", "Denoised", "Mixed", "NormalisationCheck", "Normalize", "Smoothed",
-    "amortised", "asymmetric", "card", "check_normalisation", "contrastive", "energy", "from_huggingface",
+    "amortised", "asymmetric", "card", "check_normalisation", "contrastive", "deep_vae", "energy", "from_huggingface",
     "from_onnx", "from_sklearn", "from_timm", "from_torchvision", "load", "load_file", "load_weights", "names",
     "projection", "rebuild", "resnet18", "resnet20", "resnet32", "resnet44", "resnet50", "resnet56", "rounded",
     "save", "score", "unet", "vae", "weight_hash", "wide_resnet",

@@ -14,9 +14,9 @@ from alu.paper.claims import Claim, Verdict
 from alu.paper.store import Results
 
 MODULES = (
-    "table1", "table2", "table3", "rebreak", "histogram", "learning_rate", "iterations", "timing", "logit_change",
-    "features", "convergence", "pattern_cost", "one_step", "bpda", "artefacts", "threats", "adaptive", "robust_base",
-    "check", "certificates", "graded", "mixed",
+    "table1", "table2", "table3", "rebreak", "histogram", "learning_rate", "iterations", "encoder", "timing",
+    "logit_change", "features", "convergence", "pattern_cost", "one_step", "bpda", "artefacts", "threats", "adaptive",
+    "robust_base", "check", "certificates", "graded", "mixed",
 )  # fmt: skip
 _EVERY = [value for module in MODULES for value in vars(import_module(f"alu.paper.{module}")).values()]
 EXPERIMENTS: dict[str, Experiment[Any]] = {value.name: value for value in _EVERY if isinstance(value, Experiment)}

@@ -146,8 +146,10 @@ def run(
             # Several cells may do the same at the same time.
             watch(f"{waiting[number].key}: {what}" if pool.apart else what, amount, total)
 
-        shared = experiment, Workbench(sizes, seed, device, root)
-        for done, (number, record) in enumerate(pool.run(measure, shared, waiting, heard=heard, kept=kept), start=1):
+        bench = Workbench(sizes, seed, device, root)
+        bench.shared = None if pool.apart else work  # other processes may be on other machines
+        given = experiment, bench
+        for done, (number, record) in enumerate(pool.run(measure, given, waiting, heard=heard, kept=kept), start=1):
             records[str(waiting[number].key)] = record
             write(out, {**result, "cells": records}, seed)
             shutil.rmtree(kept(waiting[number]).folder, ignore_errors=True)

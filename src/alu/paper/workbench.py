@@ -74,6 +74,8 @@ class Workbench:
         self.sizes, self.seed, self.device, self.root, self.watch = sizes, seed, device, root, watch
         self.work: Path | None = None
         """A folder of the cell that is being measured, for what is too long to be lost."""
+        self.shared: Path | None = None
+        """A folder of the whole run, for networks that several cells train once."""
         self._kept: dict[Any, Any] = {}
 
     def once(self, key: Any, build: Callable[[], T]) -> T:

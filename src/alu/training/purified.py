@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -55,11 +56,19 @@ class PurifiedObjective(Objective):
 
 
 class Unified(PurifiedObjective):
-    """Cross-entropy of a classifier on a VAE's outputs (Unified ALU): reconstructions, and after latent steps."""
+    """Cross-entropy of a classifier on a VAE's outputs (Unified ALU): reconstructions, and after latent steps, which
+    `latent` says how to take (settings of `LatentVAE`)."""
 
-    def __init__(self, vae: nn.Module, steps: int = 5, stepped: float = 0.25, **more: Any) -> None:
+    def __init__(
+        self,
+        vae: nn.Module,
+        steps: int = 5,
+        stepped: float = 0.25,
+        latent: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
         super().__init__(steps, stepped, **more)
-        self.vae = vae
+        self.vae, self.latent = vae, dict(latent or {})
 
     def prepare(self, device: torch.device) -> None:
         """Move the VAE to the device."""
@@ -67,11 +76,12 @@ class Unified(PurifiedObjective):
 
     def purifier(self, model: nn.Module, steps: int) -> Purifier:
         """The VAE that was given."""
-        return LatentVAE(self.vae, steps=steps)
+        return LatentVAE(self.vae, steps=steps, **self.latent)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; the VAE by name or hash."""
-        return {**super().as_json(), "vae": identity(self.vae)}
+        """Plain values; the VAE by name or hash; usual latent steps are not mentioned, as in older runs."""
+        plain = {**super().as_json(), "vae": identity(self.vae)}
+        return plain if self.latent else {name: value for name, value in plain.items() if name != "latent"}
 
 
 class AsymmetricUnified(PurifiedObjective):

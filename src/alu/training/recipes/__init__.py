@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from alu.errors import check_choice
 from alu.training.recipes.base import Recipe, seeded
+from alu.training.recipes.deep import DEEP
 from alu.training.recipes.learned import LEARNED
 from alu.training.recipes.methods import METHODS
 from alu.training.recipes.own import OWN
 from alu.training.recipes.paper import PAPER
 from alu.training.recipes.zoo import CIFAR10, CIFAR100, TINY_IMAGENET
 
-RECIPES: dict[str, Recipe] = {**OWN, **CIFAR10, **CIFAR100, **TINY_IMAGENET, **LEARNED, **METHODS, **PAPER}
+RECIPES: dict[str, Recipe] = {**OWN, **CIFAR10, **DEEP, **CIFAR100, **TINY_IMAGENET, **LEARNED, **METHODS, **PAPER}
 
 __all__ = ["RECIPES", "Recipe", "recipe", "seeded"]
 

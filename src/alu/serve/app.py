@@ -32,10 +32,10 @@ def build(service: Service, key: str | None = None, playground: bool = False) ->
     app = application(service, key is not None, playground)
 
     async def decide(scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        length = headers.get(b"content-length")
-        about = headers.get(b"content-type", b"").decode("latin-1"), length and length.decode("latin-1")
+        kind, length = headers.get(b"content-type", b"").decode("latin-1"), headers.get(b"content-length")
+        declared = None if length is None else length.decode("latin-1")
         try:
-            return await service.decide(receive, *about, scope["query_string"], scope["request_id"])
+            return await service.decide(receive, kind, declared, scope["query_string"], scope["request_id"])
         except Refused:
             raise
         except Exception as error:

@@ -25,6 +25,7 @@ from alu.data.pictures import as_picture
 from alu.loading import load_bundled_defense
 from alu.provenance import provenance
 from alu.storage import write_json
+from alu.workers import ThisProcess
 
 BATCH = 100
 DEFENSE = "demo-pca"
@@ -46,7 +47,7 @@ def from_files(defense: Defense, paths: list[Path]) -> list[Row]:
     """The rows that alu predict fills in."""
     rows: list[Row] = [{name: None for name in COLUMNS} | {"file": str(path)} for path in paths]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        _answer_all(defense, rows, Tally(), "jsonl", None, False, BATCH)
+        _answer_all(ThisProcess(), defense, rows, Tally(), "jsonl", None, False, BATCH)
     return rows
 
 

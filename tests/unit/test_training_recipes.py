@@ -24,10 +24,7 @@ from alu.training.settings import Settings
 from tests.toys import Toy, toy_data
 
 ZOO = [name for name in RECIPES if "paper" not in name and name not in ("classifier", "vae")]
-PUBLISHED = [name for name in ZOO if name != "cifar10-at-first"]
-"""The first part of a training stays with whoever trains."""
 SHAPES = {"cifar10": (32, 10), "cifar100": (32, 100), "tiny-imagenet": (64, 200)}
-MEGABYTE = 2**20
 
 
 def no_images(dataset: str) -> data.Dataset:
@@ -76,7 +73,7 @@ def test_networks_are_cheap(name: str) -> None:
     if name.endswith("-learned"):  # one pass through the encoder, the correction and two through the decoder
         assert isinstance(model, models.amortised().__class__)
         assert multiply_adds(model, images) <= (130 if side == 32 else 240)
-    if name == "cifar10-vae-deep":  # a decoder with no room, and the encoder costs more than it
+    elif name == "cifar10-vae-deep":  # a decoder with no room, and the encoder costs more than it
         assert isinstance(model, DeepVAE)
         encoder, decoder = (multiply_adds(part, given) for part, given in deep_parts(model, images))
         assert decoder <= 6
@@ -112,10 +109,8 @@ def test_what_cifar10_taught_is_kept_for_more_classes() -> None:
 
 
 def test_the_zoo_stays_small() -> None:
-    networks = [getattr(model, "published", lambda model=model: model)() for model in map(built, PUBLISHED)]
-    values = sum(sum(weight.numel() for weight in network.state_dict().values()) for network in networks)
-    pca = 500 * 3072 + 3072
-    assert 2 * (values + pca) <= 60 * MEGABYTE, "two bytes a value, and 4 MB for the cards and what is to come"
+    folder = Path(models.__file__).parent / "weights"
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 60e6
 
 
 @pytest.mark.parametrize("name", list(RECIPES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import torch
 
 import alu
 from alu import Workers, data
+from alu.cli.answers import Row
 from alu.cli.certify import certified
 from alu.cli.predict import answered
+from alu.cli.reading import Portion, read_ahead
 from alu.fitted import oblivious
 from alu.models import Smoothed
 from alu.paper import EXPERIMENTS
@@ -113,19 +116,15 @@ def test_answers_for_pictures_are_the_same(workers: Workers, saved_pca: Path, tm
         pytest.importorskip("onnxruntime")
         alu.export(defense, tmp_path / "export")
         defense = alu.exported.load(tmp_path / "export", threads=1)
-    contents = []
     for number, image in enumerate(data.sample("test").images[:4]):
         data.pictures.as_picture(image).save(tmp_path / f"{number}.png")
-        contents.append((tmp_path / f"{number}.png").read_bytes())
+    (tmp_path / "bad.png").write_bytes(b"no picture")
 
-    def pieces() -> list[Any]:
-        parts = [[*contents[:2], b"no picture"], contents[2:]]
-        return [
-            [({"file": f"{place}-{at}", "error": None}, one) for at, one in enumerate(part)]
-            for place, part in enumerate(parts)
-        ]
+    def pieces() -> Iterator[Portion]:
+        rows: list[Row] = [{"file": str(tmp_path / f"{name}.png"), "error": None} for name in (0, 1, "bad", 2, 3)]
+        return read_ahead(rows, 3, defense.shape, False)
 
-    one, two = (dict(pool.run(answered, (defense, False), pieces())) for pool in (ThisProcess(), workers))
+    one, two = (dict(pool.run(answered, defense, pieces())) for pool in (ThisProcess(), workers))
     assert one == two
     assert "is no known picture format" in two[0][0][2]["error"]
     assert two[1][0][0]["p_value"] > 0

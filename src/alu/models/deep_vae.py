@@ -165,6 +165,6 @@ def deep_vae(
 
     Examples
     --------
-    >>> mean, logvar = alu.models.deep_vae(size=8, code=5, width=8).encode(images)
+    >>> mean, logvar = alu.models.deep_vae(size=32, code=5, width=8).encode(images)
     """
     return DeepVAE(channels, size, code, layout, encoder, width, refine)

@@ -48,7 +48,7 @@ def test_keys_render_as_files_spell_them(key: store.Key, text: str) -> None:
     assert str(key) == text
 
 
-UNFINISHED = ("robust-base", "check", "certificates", "mixed", "encoder")
+UNFINISHED = ("check", "certificates", "mixed", "encoder")
 """Experiments that are still being measured: their files hold what is there, or are not there yet."""
 
 

@@ -48,6 +48,18 @@ class Toy(nn.Module):
         return out
 
 
+class Counted(Toy):
+    """Counts the images it is asked about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.asked += len(images)
+        return super().forward(images)
+
+
 def toy_images(count: int, seed: int = 0) -> Tensor:
     """Smooth random images."""
     coarse = torch.rand((count, 3, 4, 4), generator=generator(seed, "toy images"))

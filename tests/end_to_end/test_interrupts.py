@@ -46,8 +46,11 @@ OWN = ("--classifier", "own:build", "--data", "pics", "--false-alarm", 0.05)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A classifier, a slow one of the same weights, pictures, and a defence."""
-    folder = tmp_path_factory.mktemp("interrupts")
+    return furnished(tmp_path_factory.mktemp("interrupts"))
+
+
+def furnished(folder: Path) -> Path:
+    """The folder with a classifier, a slow one of the same weights, pictures, and a defence in it."""
     write_classifier(folder)
     (folder / "slow.py").write_text(SLOW)
     write_pictures(folder / "pics")

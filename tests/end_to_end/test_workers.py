@@ -11,21 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.command import ENVIRONMENT, alu, fresh
-from tests.end_to_end.own_classifier import write_classifier, write_pictures
-from tests.end_to_end.test_interrupts import SLOW, interrupted
-
-OWN = ("--classifier", "own:build", "--data", "pics", "--false-alarm", 0.05)
+from tests.end_to_end.test_interrupts import furnished, interrupted
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("workers")
-    write_classifier(folder)
-    (folder / "slow.py").write_text(SLOW)
-    write_pictures(folder / "pics")
-    done = alu(folder, "fit", *OWN, "--out", "defense", "--purifier", "pca", "--force")
-    assert done.code == 0, done
-    return folder
+    return furnished(tmp_path_factory.mktemp("workers"))
 
 
 def temporary() -> set[Path]:

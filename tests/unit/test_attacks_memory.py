@@ -23,19 +23,7 @@ from alu.attacks.adaptive.trajectory import AlongTheWay
 from alu.attacks.goals import Averaged
 from alu.attacks.memory import Memory, memory_of, remembering
 from alu.threat import ThreatModel
-from tests.toys import Toy, toy_data, toy_defense
-
-
-class Counted(Toy):
-    """Counts the images it is asked about."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = 0
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.asked += len(images)
-        return super().forward(images)
+from tests.toys import Counted, Toy, toy_data, toy_defense
 
 
 def test_a_picture_is_asked_about_once_for_each_label() -> None:

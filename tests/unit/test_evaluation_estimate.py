@@ -17,7 +17,7 @@ from alu.evaluation.evaluate import prepare, run
 from alu.evaluation.suite import Entry
 from alu.purifiers import Blur
 from alu.threat import ThreatModel
-from tests.toys import Toy, toy_data, toy_defense
+from tests.toys import Counted, Toy, toy_data, toy_defense
 
 
 @pytest.mark.parametrize(
@@ -68,18 +68,6 @@ def test_an_attack_that_crashes_takes_no_time_and_no_traceback() -> None:
     extra = (Entry("broken", "adaptive", "", Broken(), whole=True),)
     prepared = prepare(Toy(), toy_data(4), None, ThreatModel(), "paper", "quick", extra=extra)
     assert estimate(prepared).upper > 0
-
-
-class Counted(Toy):
-    """Counts the images it is asked about."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = 0
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.asked += len(images)
-        return super().forward(images)
 
 
 def test_the_attacks_on_the_bare_classifier_are_counted() -> None:
